@@ -1,0 +1,44 @@
+//! The first signal ends the measurement, the second one the program.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::pipe;
+
+use crate::process::Status;
+
+/// Turns the first SIGINT, SIGTERM or SIGHUP into something to poll for. The second one exits at once
+/// with 128 plus its number, as a shell would report it, whatever rlat is waiting for then.
+pub(super) struct Signals {
+    wake: UnixStream,
+}
+
+impl Signals {
+    pub(super) fn install() -> io::Result<Self> {
+        let (wake, waker) = UnixStream::pair()?;
+        let seen_one = Arc::new(AtomicBool::new(false));
+        let ignored = Status::read_own().ok().and_then(|status| status.ignored_signals);
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // nohup(1) has SIGHUP ignored. (A shell does that to SIGINT for jobs in the background,
+            // which whoever sends one by hand does not expect.)
+            if signal == SIGHUP && ignored.is_some_and(|mask| mask & 1 << (signal - 1) != 0) {
+                continue;
+            }
+            // In this order: the exit looks at the flag before this signal sets it.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&seen_one))?;
+            flag::register(signal, Arc::clone(&seen_one))?;
+            pipe::register(signal, waker.try_clone()?)?;
+        }
+        Ok(Self { wake })
+    }
+
+    /// Readable from the first signal on.
+    pub(super) fn wake(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

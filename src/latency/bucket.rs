@@ -1,0 +1,47 @@
+//! A latency's bucket, computed by instructions.
+//!
+//! Shift n right until it is below 64, counting the shifts: then the bucket's index at k = 5 is
+//! `shifts * 32 + n`, for small n too, which are not shifted at all. See
+//! [`histogram::log2`](crate::histogram::log2) for why that is the formula of the buckets.
+//!
+//! No loop is needed: the shifts are made in six steps of 32, 16, 8, 4, 2 and 1, each taken only if n
+//! stays at 32 or more after it. That also lets the verifier see that the index stays in the array:
+//! on each path it knows which steps were taken, and that n is below 64 at the end.
+
+use crate::histogram::log2::RECORDED_K;
+use crate::insn::{AluOp, Assembler, JumpOp, Reg};
+
+/// Appends instructions that turn the number in `n` into its bucket's index, in `index`. They change
+/// all three registers.
+///
+/// ```
+/// use rlat::insn::{Assembler, Reg};
+///
+/// let mut asm = Assembler::new("bucket");
+/// rlat::latency::emit_bucket_index(&mut asm, Reg::R1, Reg::R2, Reg::R3);
+/// asm.mov(Reg::R0, Reg::R2);
+/// asm.exit();
+/// let program = asm.finish()?;
+/// assert!(program.to_string().contains("if r1 < 64 goto"));
+/// # Ok::<(), rlat::insn::AssembleError>(())
+/// ```
+pub fn emit_bucket_index(asm: &mut Assembler, n: Reg, index: Reg, scratch: Reg) {
+    asm.mov(index, 0).comment("no shift yet");
+    for shift in [32, 16, 8, 4, 2, 1] {
+        let next = asm.label(format!("shifted_{shift}"));
+        // n >> shift is 32 or more exactly if n is at least this:
+        let least = 1_u64 << (RECORDED_K + shift);
+        let is_small = format!("is n >> {shift} below 32?");
+        if let Ok(least) = i32::try_from(least) {
+            asm.jump_if(JumpOp::Lt, n, least, next).comment(is_small);
+        } else {
+            asm.load_imm64(scratch, least).comment("a comparison's immediate has 32 bits only");
+            asm.jump_if(JumpOp::Lt, n, scratch, next).comment(is_small);
+        }
+        asm.alu(AluOp::Rsh, n, shift as i32);
+        asm.alu(AluOp::Add, index, (shift << RECORDED_K) as i32)
+            .comment(format!("{shift} shifts of 32 buckets"));
+        asm.bind(next);
+    }
+    asm.alu(AluOp::Add, index, n).comment("the bucket's index at k = 5");
+}

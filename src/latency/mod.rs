@@ -1,0 +1,34 @@
+//! The measurement: how long each read() of a process takes, and what became of every one.
+//!
+//! Follow one call:
+//!
+//! 1. it passes the tracepoint `sys_enter_read`, where [`Programs::enter`] writes the time into the
+//!    thread's [`Slot`](layout::Slot);
+//! 2. it passes `sys_exit_read`, where [`Programs::exit`] takes the difference and adds it to a bucket
+//!    of this CPU's [`Region`](layout::Region);
+//! 3. after the window has closed, [`Measurement::close`] adds the CPUs up to an [`Outcome`].
+//!
+//! A start is found again by thread, never by process: several threads of one process wait at the
+//! same time. And what a thread left behind must go when it ends, since its id is given to others.
+//!
+//! **Terms.** The *window* is the time in which calls are counted; a flag in memory opens and closes
+//! it, so that the time it takes to attach programs is no part of it. A *slot* holds what is known of
+//! a thread's call. A *region* holds one CPU's counters and buckets. The *ledger* says what became of
+//! every call that entered.
+
+mod bucket;
+mod collect;
+mod in_flight;
+pub mod layout;
+mod ledger;
+mod measurement;
+mod outcome;
+mod programs;
+mod wait;
+
+pub use bucket::emit_bucket_index;
+pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
+pub use measurement::{Measurement, Request};
+pub use outcome::{ClosedBy, Outcome};
+pub use programs::{Plan, Programs};
+pub use wait::wait;

@@ -1,0 +1,41 @@
+//! rlat measures how long the read() calls of a process take, with BPF instructions that it writes
+//! itself.
+//!
+//! This crate is also a reference on how BPF works from the ground up: there is no library between
+//! it and the kernel. Follow one read() call to a row of the histogram in five files:
+//!
+//! 1. [`insn`]: the instruction set, the assembler, and what a program looks like as bytes and text;
+//! 2. [`maps`]: memory that programs and this process share;
+//! 3. [`loader`]: bpf(2), the verifier and its log, attaching to a tracepoint;
+//! 4. [`latency`]: the three programs, the layout of their memory, the window, the ledger;
+//! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
+//!
+//! Beside them: [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`process`] what /proc
+//! knows, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
+//!
+//! ```no_run
+//! use rlat::latency::{ClosedBy, Measurement, Request};
+//! use rlat::{process::Target, report, tracefs::Tracefs};
+//!
+//! let target = Target::open(1234)?;
+//! let tracefs = Tracefs::open(None)?;
+//! let request = Request { target: &target, descriptor: None, tracefs: &tracefs };
+//! let mut measurement = Measurement::attach(request, &mut |_step| {})?;
+//! measurement.open();
+//! std::thread::sleep(std::time::Duration::from_secs(1));
+//! let outcome = measurement.close(ClosedBy::Time)?;
+//! print!("{}", report::text::measurement(&outcome));
+//! # Ok::<(), rlat::error::Error>(())
+//! ```
+
+pub mod cli;
+pub mod commands;
+pub mod error;
+pub mod histogram;
+pub mod insn;
+pub mod latency;
+pub mod loader;
+pub mod maps;
+pub mod process;
+pub mod report;
+pub mod tracefs;

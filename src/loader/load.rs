@@ -1,0 +1,144 @@
+//! Handing a program to the verifier.
+//!
+//! The first attempt asks for no log: writing one takes time, and a log that does not fit its buffer
+//! makes a good program fail. Only when the program was refused is it loaded again with a log, and
+//! the error number that is reported is the first one.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use super::refusal;
+use super::sys::{self, LogBuffer, LogLevel, ProgramSpec, ProgramType};
+use super::verifier::{self, VerifierError};
+use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::insn::{Endianness, Program, encode};
+
+/// The clock helper is only for programs whose license is compatible with the GPL; this string is
+/// one of those that `include/linux/license.h` lists.
+const LICENSE: &CStr = c"Dual MIT/GPL";
+
+/// A log of our programs takes some tens of kilobytes.
+const FIRST_LOG_BYTES: u32 = 1 << 18;
+/// The largest log that every kernel takes: before Linux 5.2 the limit was 16 MiB - 1.
+const LARGEST_LOG_BYTES: u32 = (1 << 24) - 1;
+/// `EAGAIN` says that a signal interrupted the verifier; a few tries are enough for any handler.
+const TRIES: usize = 5;
+
+/// A program in the kernel, not attached to anything yet. Dropping it unloads it, unless something
+/// it was attached to still holds it.
+#[derive(Debug)]
+pub struct LoadedProgram {
+    fd: OwnedFd,
+    name: String,
+}
+
+impl LoadedProgram {
+    /// Its name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the kernel tells about it: its id, and how often it could not run.
+    ///
+    /// # Errors
+    /// As [`sys::prog_info`].
+    pub fn info(&self) -> nix::Result<sys::ProgInfo> {
+        sys::prog_info(self.fd.as_fd())
+    }
+}
+
+impl AsFd for LoadedProgram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Loads a program, its maps given by name and descriptor.
+///
+/// # Errors
+/// [`Kind::Rejected`] with a [`VerifierError`] when the verifier refused it; [`Kind::Permission`]
+/// when a privilege is missing; [`Kind::Unsupported`] when the kernel cannot load such programs.
+pub fn load(
+    program: &Program,
+    program_type: ProgramType,
+    maps: &[(&str, i32)],
+) -> Result<LoadedProgram> {
+    let code = link(program, maps)?;
+    let spec = spec(program, program_type, &code);
+    match quiet(spec) {
+        Ok(fd) => Ok(LoadedProgram { fd, name: program.name().to_owned() }),
+        Err(errno) => Err(explain(errno, program, &logged(spec, LogLevel::Fault).1)),
+    }
+}
+
+/// The verifier's log for a program, with our comments: loads it once more, and lets go of it.
+///
+/// # Errors
+/// When the log does not fit into the largest buffer, or the kernel now refuses the program.
+pub fn verifier_log(
+    program: &Program,
+    program_type: ProgramType,
+    maps: &[(&str, i32)],
+) -> Result<String> {
+    let code = link(program, maps)?;
+    match logged(spec(program, program_type, &code), LogLevel::EveryPath) {
+        (Ok(_), log) => Ok(verifier::annotate(program, &String::from_utf8_lossy(&log.bytes))),
+        (Err(errno), log) => Err(explain(errno, program, &log)),
+    }
+}
+
+fn link(program: &Program, maps: &[(&str, i32)]) -> Result<Vec<u8>> {
+    let linked = program.link(maps).map_err(|error| Error {
+        kind: Kind::Other,
+        step: Step::Assemble,
+        object: program.name().to_owned(),
+        cause: Cause::Text(error.to_string()),
+        next: "give the map's descriptor when loading".to_owned(),
+    })?;
+    Ok(encode(&linked, Endianness::NATIVE))
+}
+
+fn spec<'a>(program: &'a Program, program_type: ProgramType, code: &'a [u8]) -> ProgramSpec<'a> {
+    ProgramSpec { program_type, code, license: LICENSE, name: program.name() }
+}
+
+fn quiet(spec: ProgramSpec<'_>) -> nix::Result<OwnedFd> {
+    for _ in 1..TRIES {
+        match refusal::with_memlock(|| sys::prog_load(spec)) {
+            Err(Errno::EAGAIN) => {}
+            result => return result,
+        }
+    }
+    sys::prog_load(spec)
+}
+
+/// Loads with a log, in a larger buffer as long as the log did not fit.
+fn logged(spec: ProgramSpec<'_>, level: LogLevel) -> (nix::Result<OwnedFd>, LogBuffer) {
+    let mut bytes = FIRST_LOG_BYTES;
+    loop {
+        let (result, log) = sys::prog_load_logged(spec, level, bytes);
+        if result.as_ref().err() != Some(&Errno::ENOSPC) || bytes == LARGEST_LOG_BYTES {
+            return (result, log);
+        }
+        let wanted = u32::try_from(log.true_size).unwrap_or(u32::MAX);
+        bytes = wanted.max(bytes * 2).min(LARGEST_LOG_BYTES);
+    }
+}
+
+fn explain(errno: Errno, program: &Program, log: &LogBuffer) -> Error {
+    if log.bytes.is_empty() {
+        return refusal::of_bpf(errno, Step::Load, program.name());
+    }
+    Error {
+        kind: Kind::Rejected,
+        step: Step::Load,
+        object: program.name().to_owned(),
+        cause: Cause::Verifier(Box::new(VerifierError::new(errno, program, &log.bytes))),
+        next:
+            "`rlat -v` shows the verifier's whole log; a program of rlat that a kernel refuses is \
+               a bug: please report it with that log"
+                .to_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+//! Why the kernel refused bpf(2) or perf_event_open(2), by looking and not by guessing.
+
+use nix::errno::Errno;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+
+use super::features::kernel_version;
+use crate::error::{Cause, Error, Kind, Step};
+use crate::process::Privileges;
+
+/// The error for a refused map, program or attachment that the verifier had no part in.
+pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
+    let object = object.to_owned();
+    match errno {
+        Errno::EPERM | Errno::EACCES => Error {
+            kind: Kind::Permission,
+            step,
+            object,
+            cause: Cause::Explained(errno, Privileges::read().explain()),
+            next: "run it as root, or give it CAP_BPF and CAP_PERFMON (before Linux 5.8: \
+                   CAP_SYS_ADMIN)"
+                .to_owned(),
+        },
+        // A seccomp filter may answer so for a call that the kernel has.
+        Errno::ENOSYS => {
+            let filtered = Privileges::read().seccomp.is_some_and(|mode| mode != 0);
+            let (kind, why) = if filtered {
+                (Kind::Permission, "a seccomp filter is in force, as in a container")
+            } else {
+                (Kind::Unsupported, "this kernel was built without the system call")
+            };
+            Error {
+                kind,
+                step,
+                object,
+                cause: Cause::Explained(errno, why.to_owned()),
+                next: "run it outside of the container, or on a kernel with CONFIG_BPF_SYSCALL \
+                       and CONFIG_PERF_EVENTS"
+                    .to_owned(),
+            }
+        }
+        Errno::EINVAL | Errno::EOPNOTSUPP => Error {
+            kind: Kind::Unsupported,
+            step,
+            object,
+            cause: Cause::Errno(errno),
+            next: "rlat needs Linux 5.5 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS"
+                .to_owned(),
+        },
+        Errno::ENOMEM => Error {
+            kind: Kind::Other,
+            step,
+            object,
+            cause: Cause::Errno(errno),
+            next: "free some memory, or raise the memory limit of this control group".to_owned(),
+        },
+        Errno::EMFILE | Errno::ENFILE => Error {
+            kind: Kind::Other,
+            step,
+            object,
+            cause: Cause::Errno(errno),
+            next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
+        },
+        _ => Error {
+            kind: Kind::Other,
+            step,
+            object,
+            cause: Cause::Errno(errno),
+            next: "`rlat -v` shows the steps before this one".to_owned(),
+        },
+    }
+}
+
+/// Runs a bpf(2) command, and once more with a raised limit where the limit can be the cause.
+///
+/// Before Linux 5.11 maps and programs counted against `RLIMIT_MEMLOCK`, and too small a limit was
+/// answered by `EPERM`; since then they count against the control group, and the limit means nothing
+/// here. So it is touched only after an `EPERM` on such an old kernel.
+///
+/// # Errors
+/// What the command itself returns.
+pub(crate) fn with_memlock<T>(command: impl Fn() -> nix::Result<T>) -> nix::Result<T> {
+    match command() {
+        Err(Errno::EPERM) if counts_memlock() && raise_memlock().is_ok() => command(),
+        result => result,
+    }
+}
+
+fn raise_memlock() -> nix::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
+    setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)
+        .or_else(|_| setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard))
+}
+
+/// Whether this kernel is older than 5.11. Nothing that could be asked of it says how it counts.
+fn counts_memlock() -> bool {
+    kernel_version().is_some_and(|version| version < (5, 11))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memlock_is_not_touched_by_success_or_other_errors() {
+        let before = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
+        assert_eq!(with_memlock(|| Ok(1)), Ok(1));
+        assert_eq!(with_memlock(|| Err::<(), _>(Errno::EINVAL)), Err(Errno::EINVAL));
+        assert_eq!(getrlimit(Resource::RLIMIT_MEMLOCK).unwrap(), before);
+    }
+}

@@ -1,0 +1,36 @@
+//! What `/proc` knows of the process to measure, and of this one.
+//!
+//! - [`Target::open`] finds the process, and makes sure that it stays the same one;
+//! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
+//! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
+//! - [`descriptor_target`] says what one of its descriptors is;
+//! - [`Privileges`] says what this process may do, to explain a refusal.
+//!
+//! Terms:
+//! - **tgid** (thread group id): what users call the process id; one for all of its threads.
+//! - **tid**: the id of one thread, which the kernel's own sources call "pid". The first thread of
+//!   a process, its *leader*, has the tgid as its tid.
+//! - **PID namespace**: processes in a container have ids of their own, and other ids outside it.
+//! - **pidfd**: a descriptor that stands for a process (Linux 5.3): unlike an id, it is never reused.
+//! - **zombie**: a thread that has ended, of which only the exit status is left.
+//!
+//! Everything read here may be gone or changed the moment after, and names hold whatever bytes the
+//! process chose. Nothing here escapes them for a terminal: that is for whoever prints them.
+
+mod descriptor;
+mod namespace;
+mod privileges;
+mod stat;
+mod status;
+mod syscall;
+mod target;
+mod threads;
+
+pub use descriptor::{descriptor_target, is_open};
+pub use namespace::PidNamespace;
+pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
+pub use stat::Stat;
+pub use status::Status;
+pub use syscall::{Activity, activity};
+pub use target::Target;
+pub use threads::{innermost_tid, live_tid, thread_name, tids};

@@ -1,0 +1,57 @@
+//! Names from /proc, made safe for a terminal.
+//!
+//! Any process may give its threads and files names that hold escape sequences, line breaks, or bytes that
+//! are no text at all. Printed as they are, they could recolour the terminal or forge a line of the report.
+
+use std::fmt::Write;
+
+/// The name with everything that does not simply print replaced by an escape, as in a Rust string: control
+/// and formatting characters, and the backslash, so that the result is unambiguous. A byte that is not
+/// UTF-8 becomes `\xNN`.
+///
+/// ```
+/// use rlat::report::escape::escape;
+///
+/// assert_eq!(escape(b"nginx: worker's"), "nginx: worker's");
+/// assert_eq!(escape(b"\x1b[31mred\n"), r"\u{1b}[31mred\n");
+/// assert_eq!(escape(b"caf\xe9"), r"caf\xe9");
+/// ```
+pub fn escape(name: &[u8]) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\'' | '"' => escaped.push(character),
+                _ => escaped.extend(character.escape_debug()),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(escaped, "\\x{byte:02x}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_could_obey() {
+        assert_eq!(escape(b"\x00\t\r\x7f"), r"\0\t\r\u{7f}");
+        assert_eq!(escape("\u{9b}2J".as_bytes()), r"\u{9b}2J");
+        assert_eq!(escape("\u{202e}txt.exe".as_bytes()), r"\u{202e}txt.exe");
+        assert_eq!(escape(br"C:\n"), r"C:\\n");
+        assert_eq!(escape("Größe 日本".as_bytes()), "Größe 日本");
+    }
+
+    proptest! {
+        #[test]
+        fn no_control_character_survives(name in any::<Vec<u8>>()) {
+            prop_assert!(!escape(&name).chars().any(char::is_control));
+        }
+    }
+}
