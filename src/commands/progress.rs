@@ -16,7 +16,8 @@ pub(super) struct Progress {
 impl Progress {
     /// A line if standard error is a terminal, else nothing.
     pub(super) fn on_terminal(deadline: Option<Instant>) -> Option<Self> {
-        io::stderr().is_terminal().then_some(Self { deadline })
+        // Not `then_some`: a line that is made and dropped at once would still clear the terminal.
+        io::stderr().is_terminal().then(|| Self { deadline })
     }
 
     pub(super) fn show(&self, calls: u64) {

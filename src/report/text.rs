@@ -109,12 +109,16 @@ fn summary(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
 /// The ledger's line, and a loud one when it does not add up.
 fn balance(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let ledger = &outcome.ledger;
+    let since_before = ledger.in_flight_since_before.unwrap_or(0);
+    write!(f, "ledger: {} entered", grouped(ledger.entered))?;
+    if since_before > 0 {
+        write!(f, " + {} entered before the window", grouped(since_before))?;
+    }
     writeln!(
         f,
-        "ledger: {} entered = {} recorded + {} in flight + {} ended without an exit + {} lost",
-        grouped(ledger.entered),
+        " = {} recorded + {} in flight + {} ended without an exit + {} lost",
         grouped(ledger.recorded),
-        grouped(ledger.in_flight),
+        grouped(ledger.in_flight.saturating_add(since_before)),
         grouped(ledger.ended_without_exit),
         grouped(ledger.lost.total()),
     )?;
@@ -148,10 +152,10 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
             "already in flight when the window opened, returned inside it: not in the histogram",
         ),
         (
-            ledger.in_flight_since_before.unwrap_or(0),
-            "in flight during the whole window: not in the histogram",
+            ledger.restarted,
+            "returned -512 to -516, interrupted by a signal: recorded, or ended without an exit if \
+             the thread made no other read() before it ended",
         ),
-        (ledger.restarted, "returned -512 to -516, interrupted by a signal"),
     ] {
         if count > 0 {
             writeln!(f, "note: {} {what}", calls(count))?;
