@@ -177,3 +177,32 @@ fn foreign_bytes_are_refused_with_the_slot_and_the_reason() {
     assert!(matches!(error.reason, DecodeReason::UnknownOpcode(_)));
     assert!(error.to_string().starts_with("slot 0: unknown opcode 0xff"));
 }
+
+proptest! {
+    /// Every jump of a program lands on the instruction that its label was bound to, wherever 64-bit
+    /// loads stand in between.
+    #[test]
+    fn jumps_land_where_their_labels_are_bound(
+        lines in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..60),
+    ) {
+        let mut asm = Assembler::new("jumps");
+        let labels: Vec<Label> =
+            (0..lines.len()).map(|line| asm.label(format!("line_{line}"))).collect();
+        for ((wide, target), own) in lines.iter().zip(&labels) {
+            asm.bind(*own);
+            if *wide {
+                asm.load_imm64(Reg::R0, u64::MAX);
+            } else {
+                asm.jump(labels[target.index(labels.len())]);
+            }
+        }
+        let program = asm.finish().unwrap();
+        let slots: Vec<usize> = program.slots().collect();
+        for ((index, insn), (_, target)) in program.insns().iter().enumerate().zip(&lines) {
+            if let Insn::Jump { off } = insn {
+                let lands_at = slots[index] as i64 + 1 + i64::from(*off);
+                prop_assert_eq!(lands_at, slots[target.index(lines.len())] as i64);
+            }
+        }
+    }
+}
