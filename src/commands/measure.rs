@@ -1,14 +1,15 @@
 //! `rlat PID [FD]`: measure for a while, print what was found.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use nix::sys::utsname::uname;
 
-use super::output::{is_quiet, write_result};
+use super::output::write_result;
 use super::progress::{INTERVAL, Progress};
+use super::say;
 use super::signals::Signals;
-use crate::cli::Cli;
+use crate::cli::MeasureArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Request, wait};
 use crate::process::{Status, Target, descriptor_target, is_open};
@@ -17,46 +18,31 @@ use crate::report::numbers::time;
 use crate::report::text;
 use crate::tracefs::Tracefs;
 
-/// Measures, prints, and returns the exit code. `started` is when the program began, for `-v`.
-pub fn measure(cli: &Cli, started: Instant) -> u8 {
-    match run(cli, started) {
-        Ok(()) => 0,
-        Err(error) => {
-            if let (true, Cause::Verifier(refusal)) = (cli.verbose, &error.cause) {
-                say(&format!("the verifier's log:\n{}", refusal.log));
-            }
-            if !is_quiet(&error) {
-                say(&format!("rlat: {error}"));
-            }
-            error.kind.exit_code()
-        }
-    }
-}
-
-fn run(cli: &Cli, started: Instant) -> Result<()> {
+/// Measures, and prints what was found. `started` is when the program began, for `-v`.
+pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
-    let target = Target::open(cli.pid)?;
-    print_notes(cli, &target);
-    let tracefs = Tracefs::open(cli.tracefs.as_deref())?;
-    let request = Request { target: &target, descriptor: cli.descriptor, tracefs: &tracefs };
+    let target = Target::open(args.pid.unwrap_or_default())?;
+    print_notes(args, &target);
+    let tracefs = Tracefs::open(args.tracefs.as_deref())?;
+    let request = Request { target: &target, descriptor: args.descriptor, tracefs: &tracefs };
     let mut verbose = |text: String| {
-        if cli.verbose {
+        if args.verbose {
             say(&text);
         }
     };
     let mut measurement = Measurement::attach(request, &mut verbose)?;
     verbose(format!("attached {} after the start", time(started.elapsed().as_nanos())));
-    if cli.verbose {
+    if args.verbose {
         for (program, log) in measurement.verifier_logs()? {
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(cli, &target);
+    print_subject(args, &target);
 
     measurement.open();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
-    let deadline = Some(cli.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
+    let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
     let closed_by = wait_with_progress(&target, &measurement, deadline, &signals)?;
     let outcome = measurement.close(closed_by)?;
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
@@ -96,14 +82,14 @@ fn wait_with_progress(
 }
 
 /// What a user may have meant otherwise. Shown in any case, unlike the progress.
-fn print_notes(cli: &Cli, target: &Target) {
+fn print_notes(args: &MeasureArgs, target: &Target) {
     if target.requested != target.pid {
         say(&format!(
             "rlat: note: {} is a thread of process {}: all threads of the process are measured",
             target.requested, target.pid
         ));
     }
-    if let Some(fd) = cli.descriptor
+    if let Some(fd) = args.descriptor
         && is_open(target.pid, fd) == Some(false)
     {
         say(&format!(
@@ -114,7 +100,7 @@ fn print_notes(cli: &Cli, target: &Target) {
 }
 
 /// On a terminal: what is being measured.
-fn print_subject(cli: &Cli, target: &Target) {
+fn print_subject(args: &MeasureArgs, target: &Target) {
     if !io::stderr().is_terminal() {
         return;
     }
@@ -128,7 +114,7 @@ fn print_subject(cli: &Cli, target: &Target) {
     );
     let name = escape(target.name.as_bytes());
     say(&format!("read() of {name} (process {}, {threads}) on {kernel}", target.pid));
-    if let Some(fd) = cli.descriptor {
+    if let Some(fd) = args.descriptor {
         let leads_to = descriptor_target(target.pid, fd).unwrap_or_else(|| "not open now".into());
         say(&format!("descriptor {fd}: {}", escape(leads_to.as_bytes())));
     }
@@ -142,9 +128,4 @@ fn failed(error: &io::Error, what: &str) -> Error {
         cause: Cause::Text(error.to_string()),
         next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
     }
-}
-
-/// A line on standard error. Where that is closed or full there is nobody left to tell.
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,8 +1,44 @@
 //! What a user can ask for, one file each.
 
+mod check;
+mod list;
 mod measure;
 mod output;
 mod progress;
 mod signals;
+mod version;
 
-pub use measure::measure;
+use std::io::{self, Write as _};
+use std::time::Instant;
+
+use crate::cli::{Cli, Command};
+use crate::error::Cause;
+
+/// Does what the command line asks for, and returns the exit code. `started` is when the program
+/// began.
+pub fn run(cli: &Cli, started: Instant) -> u8 {
+    let result = match &cli.command {
+        Some(Command::List(args)) => list::list(args),
+        Some(Command::Check(args)) => check::check(args),
+        Some(Command::Version) => version::version(true),
+        None if cli.version => version::version(cli.measure.verbose),
+        None => measure::measure(&cli.measure, started),
+    };
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            if let (true, Cause::Verifier(refusal)) = (cli.measure.verbose, &error.cause) {
+                say(&format!("the verifier's log:\n{}", refusal.log));
+            }
+            if !output::is_quiet(&error) {
+                say(&format!("rlat: {error}"));
+            }
+            error.kind.exit_code()
+        }
+    }
+}
+
+/// A line on standard error. Where that is closed or full there is nobody left to tell.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,54 +1,12 @@
-//! The command line, defined once: parsing and help come from it.
+//! A length of time as people write it.
 
-use std::path::PathBuf;
 use std::time::Duration;
-
-use clap::Parser;
-
-const EXAMPLES: &str = "\
-Examples:
-  rlat 1234               read() calls of process 1234, all its threads, for 30 seconds
-  rlat 1234 7             only those on descriptor 7
-  rlat -d 5s 1234         for 5 seconds; also 500ms, 2m, 1h, or a bare number of seconds
-  rlat -d 0 1234          until Ctrl-C
-  rlat -v 1234 2>log      with the loading steps and the verifier's log
-  rlat $(pidof postgres | tr ' ' '\\n' | tail -1)
-
-Ctrl-C ends the measurement early and prints what there is; a second one quits.
-
-Exit codes: 0 measured, 1 other failure, 2 usage, 3 permission, 4 the kernel lacks something,
-5 the verifier refused a program, 6 no such process.";
-
-/// Shows how long the read() calls of a process take, as a histogram.
-#[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, max_term_width = 100)]
-pub struct Cli {
-    /// The process to measure, with all its threads
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    pub pid: u32,
-
-    /// Measure only read() calls on this descriptor of the process
-    #[arg(value_name = "FD", value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]
-    pub descriptor: Option<u32>,
-
-    /// How long to measure: 500ms, 5s, 2m, 1h, or a number of seconds; 0 means until Ctrl-C
-    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    pub duration: Duration,
-
-    /// Show the loading steps and the verifier's log on standard error
-    #[arg(short, long)]
-    pub verbose: bool,
-
-    /// Where tracefs is mounted; found, or mounted for rlat alone, when not given
-    #[arg(long, value_name = "DIR")]
-    pub tracefs: Option<PathBuf>,
-}
 
 /// The longest that can be asked for. Longer ones are more likely to be a slip than meant.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Reads a duration: a decimal number, and `ms`, `s`, `m` or `h`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let nanos_per_unit = match unit {
@@ -132,11 +90,6 @@ mod tests {
         ] {
             assert!(duration(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn the_definition_is_consistent() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
     }
 
     proptest! {

@@ -1,0 +1,4 @@
+//! stub
+pub(super) fn version(_verbose: bool) -> crate::error::Result<()> {
+    Ok(())
+}
