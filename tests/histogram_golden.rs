@@ -5,18 +5,19 @@
 
 #![allow(clippy::unwrap_used)] // All of this file is tests.
 
-use rlat::histogram::Histogram;
 use rlat::histogram::log2::{RECORDED_K, bucket_index};
+use rlat::histogram::{Histogram, Unit};
+use rlat::report::Labels;
 use rlat::report::rows::histogram_rows;
 
 fn check(values: &str, rows: &str) {
-    let mut histogram = Histogram::new();
+    let mut histogram = Histogram::new(Unit::Us);
     for line in values.lines() {
         let (value, count) = line.split_once(' ').unwrap();
         let index = bucket_index(value.parse().unwrap(), RECORDED_K);
         histogram.add_bucket(index, count.parse().unwrap());
     }
-    assert_eq!(histogram_rows(&histogram.rows(0)), rows);
+    assert_eq!(histogram_rows(&histogram.rows(0), Unit::Us, Labels::Power), rows);
 }
 
 macro_rules! golden {

@@ -6,8 +6,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::histogram::log2::RECORDED_K;
+use crate::histogram::{Linear, Unit};
+use crate::latency::Returns;
+use crate::report::Labels;
 use duration::duration;
 
 const EXAMPLES: &str = "\
@@ -101,20 +106,94 @@ pub enum CheckFormat {
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// The process to measure, with all its threads
-    #[arg(
-        value_name = "PID",
-        required_unless_present = "version",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
-    )]
-    pub pid: Option<u32>,
+    #[arg(value_name = "PID", value_parser = id())]
+    pub process: Option<u32>,
 
-    /// Measure only read() calls on this descriptor of the process
-    #[arg(value_name = "FD", value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]
+    /// Measure only calls on this descriptor of the process
+    #[arg(value_name = "FD", value_parser = descriptor())]
     pub descriptor: Option<u32>,
+
+    /// System calls or groups to measure, such as read,write or @sync
+    ///
+    /// The groups are @read (read, pread64, readv, preadv, preadv2), @write (the same for write),
+    /// @sync (fsync, fdatasync, sync_file_range, syncfs, sync, msync), @net (socket, bind, listen,
+    /// accept, accept4, connect, shutdown, sendto, sendmsg, sendmmsg, recvfrom, recvmsg, recvmmsg),
+    /// @poll (poll, ppoll, select, pselect6, epoll_wait, epoll_pwait, epoll_pwait2) and @open (open,
+    /// openat, openat2, creat), as far as this kernel has them.
+    #[arg(
+        short = 'e',
+        long = "syscall",
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "read"
+    )]
+    pub syscalls: Vec<String>,
+
+    /// More processes to measure
+    #[arg(short, long = "pid", value_name = "PID,...", value_delimiter = ',', value_parser = id())]
+    pub processes: Vec<u32>,
+
+    /// Measure these threads alone
+    #[arg(
+        long = "tid",
+        value_name = "TID,...",
+        value_delimiter = ',',
+        value_parser = id(),
+        conflicts_with_all = ["process", "processes", "name", "cgroup", "all", "follow"]
+    )]
+    pub threads: Vec<u32>,
+
+    /// Measure every thread of this name
+    #[arg(
+        long = "comm",
+        value_name = "NAME",
+        conflicts_with_all = ["process", "processes", "cgroup", "all", "follow"]
+    )]
+    pub name: Option<String>,
+
+    /// Measure the processes of this control group (v2), and of those below it
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["process", "processes", "all", "follow"]
+    )]
+    pub cgroup: Option<PathBuf>,
+
+    /// Measure the whole system, but for rlat itself
+    #[arg(long, conflicts_with_all = ["process", "processes", "follow"])]
+    pub all: bool,
+
+    /// Measure also the processes that the measured ones fork from now on
+    #[arg(long)]
+    pub follow: bool,
+
+    /// Measure only calls on this descriptor; can be given several times
+    #[arg(long = "fd", value_name = "FD", value_parser = descriptor())]
+    pub descriptors: Vec<u32>,
+
+    /// Which calls to put into the histogram, by what they returned
+    #[arg(long = "ret", value_name = "WHICH", default_value = "any")]
+    pub returns: ReturnsArg,
 
     /// How long to measure: 500ms, 5s, 2m, 1h, or a number of seconds; 0 means until Ctrl-C
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub duration: Duration,
+
+    /// Show 2^K buckets for each power of two, K in 0 to 5
+    #[arg(short, long = "buckets", value_name = "K", default_value = "0", value_parser = buckets())]
+    pub buckets: u32,
+
+    /// Show buckets of one width instead: from MIN to MAX, each STEP wide
+    #[arg(long, value_name = "MIN,MAX,STEP", value_parser = linear, conflicts_with = "buckets")]
+    pub linear: Option<Linear>,
+
+    /// What the buckets count
+    #[arg(long, value_name = "UNIT", default_value = "us")]
+    pub unit: UnitArg,
+
+    /// How to write the buckets' edges: as bpftrace does, where 1K is 1024, or as times
+    #[arg(long, value_name = "HOW", default_value = "power")]
+    pub labels: LabelsArg,
 
     /// Show the loading steps and the verifier's log on standard error
     #[arg(short, long)]
@@ -123,6 +202,98 @@ pub struct MeasureArgs {
     /// Where tracefs is mounted; found, or mounted for rlat alone, when not given
     #[arg(long, value_name = "DIR")]
     pub tracefs: Option<PathBuf>,
+}
+
+/// Calls by what they returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReturnsArg {
+    /// All
+    Any,
+    /// 0 or more
+    Ok,
+    /// An error
+    Error,
+    /// 0
+    Zero,
+}
+
+impl From<ReturnsArg> for Returns {
+    fn from(arg: ReturnsArg) -> Self {
+        match arg {
+            ReturnsArg::Any => Self::Any,
+            ReturnsArg::Ok => Self::Ok,
+            ReturnsArg::Error => Self::Error,
+            ReturnsArg::Zero => Self::Zero,
+        }
+    }
+}
+
+/// Units of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnitArg {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+    /// Milliseconds
+    Ms,
+    /// Seconds
+    S,
+}
+
+impl From<UnitArg> for Unit {
+    fn from(arg: UnitArg) -> Self {
+        match arg {
+            UnitArg::Ns => Self::Ns,
+            UnitArg::Us => Self::Us,
+            UnitArg::Ms => Self::Ms,
+            UnitArg::S => Self::S,
+        }
+    }
+}
+
+/// How the edges of buckets are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LabelsArg {
+    /// `[1K, 2K)`
+    Power,
+    /// `[1.02ms, 2.04ms)`
+    Time,
+}
+
+impl From<LabelsArg> for Labels {
+    fn from(arg: LabelsArg) -> Self {
+        match arg {
+            LabelsArg::Power => Self::Power,
+            LabelsArg::Time => Self::Time,
+        }
+    }
+}
+
+/// A process or thread id.
+fn id() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
+}
+
+fn descriptor() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(i32::MAX))
+}
+
+fn buckets() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(RECORDED_K))
+}
+
+/// Reads `MIN,MAX,STEP`.
+fn linear(text: &str) -> Result<Linear, String> {
+    let numbers: Vec<u64> = text
+        .split(',')
+        .map(|number| number.parse().ok())
+        .collect::<Option<_>>()
+        .ok_or_else(|| "give three whole numbers, such as 0,10000,500".to_owned())?;
+    match numbers[..] {
+        [min, max, step] => Linear::new(min, max, step).map_err(str::to_owned),
+        _ => Err("give three numbers: the minimum, the maximum and the step".to_owned()),
+    }
 }
 
 /// Parses the arguments of this process.
@@ -167,8 +338,15 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_needed_unless_something_else_is_asked() {
-        assert!(parse("rlat -d 5").is_err());
+    fn a_linear_histogram_needs_three_numbers_that_fit_together() {
+        assert_eq!(linear("0,100,30"), Ok(Linear::new(0, 100, 30).unwrap()));
+        for bad in ["", "1", "1,2", "1,2,3,4", "-1,2,1", "0,10,0", "0,0,1", "a,b,c", "0,1e3,1"] {
+            assert!(linear(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn version_and_descriptor() {
         assert!(parse("rlat --version -v").unwrap().version);
         assert_eq!(parse("rlat 12 7").unwrap().measure.descriptor, Some(7));
     }

@@ -11,20 +11,31 @@ use super::say;
 use super::signals::Signals;
 use crate::cli::MeasureArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::latency::{ClosedBy, Measurement, Request, wait};
+use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
 use crate::process::{Status, Target, descriptor_target, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::text;
+use crate::report::{View, text};
 use crate::tracefs::Tracefs;
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`.
 pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
-    let target = Target::open(args.pid.unwrap_or_default())?;
-    print_notes(args, &target);
+    let subject = subject(args)?;
+    let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
+    print_notes(&subject, &descriptors);
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
-    let request = Request { target: &target, descriptor: args.descriptor, tracefs: &tracefs };
+    let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
+    require_descriptors(&syscalls, &descriptors)?;
+    let request = Request {
+        subject: &subject,
+        syscalls,
+        descriptors: descriptors.clone(),
+        returns: args.returns.into(),
+        unit: args.unit.into(),
+        linear: args.linear,
+        tracefs: &tracefs,
+    };
     let mut verbose = |text: String| {
         if args.verbose {
             say(&text);
@@ -37,18 +48,19 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(args, &target);
+    print_subject(args, &subject, &descriptors);
 
     measurement.open();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&target, &measurement, deadline, &signals)?;
+    let closed_by = wait_with_progress(&subject, &measurement, deadline, &signals)?;
     let outcome = measurement.close(closed_by)?;
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
-    let result = write_result(&text::measurement(&outcome));
+    let view = View { k: args.buckets, labels: args.labels.into() };
+    let result = write_result(&text::measurement(&outcome, view));
     let before_detaching = Instant::now();
     drop(measurement);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
@@ -58,8 +70,51 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
     result
 }
 
+/// Whose calls the arguments ask for.
+fn subject(args: &MeasureArgs) -> Result<Subject> {
+    let open = |ids: &mut dyn Iterator<Item = &u32>| {
+        ids.map(|id| Target::open(*id)).collect::<Result<Vec<_>>>()
+    };
+    if let Some(name) = &args.name {
+        return Ok(Subject::Named(name.clone()));
+    }
+    if let Some(folder) = &args.cgroup {
+        return Ok(Subject::ControlGroup(folder.clone()));
+    }
+    if args.all {
+        return Ok(Subject::All);
+    }
+    if !args.threads.is_empty() {
+        return Ok(Subject::Threads(open(&mut args.threads.iter())?));
+    }
+    let mut targets = open(&mut args.process.iter().chain(&args.processes))?;
+    // A process that was named twice, or by two of its threads, is one.
+    targets.sort_by_key(|target| target.pid);
+    targets.dedup_by_key(|target| target.pid);
+    if targets.is_empty() {
+        return Err(usage(
+            "no process",
+            "nothing says whose calls to measure",
+            "name a process, as in `rlat 1234`, or use --tid, --comm, --cgroup or --all",
+        ));
+    }
+    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+}
+
+/// A descriptor means something only to calls that take one.
+fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> {
+    match syscalls.iter().find(|syscall| !syscall.takes_descriptor) {
+        Some(syscall) if !descriptors.is_empty() => Err(usage(
+            "a descriptor",
+            &format!("the first argument of {}() is none", syscall.name),
+            "leave --fd out, or measure other system calls",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn wait_with_progress(
-    target: &Target,
+    subject: &Subject,
     measurement: &Measurement<'_>,
     deadline: Option<Instant>,
     signals: &Signals,
@@ -72,51 +127,80 @@ fn wait_with_progress(
     };
     let tick: Option<(Duration, &mut dyn FnMut())> =
         progress.is_some().then_some((INTERVAL, &mut show));
-    wait(target, deadline, signals.wake(), tick).map_err(|errno| Error {
+    wait(subject, deadline, signals.wake(), tick).map_err(|errno| Error {
         kind: Kind::Other,
         step: Step::Measure,
-        object: "read() calls: poll(2)".to_owned(),
+        object: "the calls: poll(2)".to_owned(),
         cause: Cause::Errno(errno),
         next: "measure again".to_owned(),
     })
 }
 
 /// What a user may have meant otherwise. Shown in any case, unlike the progress.
-fn print_notes(args: &MeasureArgs, target: &Target) {
-    if target.requested != target.pid {
-        say(&format!(
-            "rlat: note: {} is a thread of process {}: all threads of the process are measured",
-            target.requested, target.pid
-        ));
-    }
-    if let Some(fd) = args.descriptor
-        && is_open(target.pid, fd) == Some(false)
-    {
-        say(&format!(
-            "rlat: note: process {} has no descriptor {fd} open now: `ls -l /proc/{}/fd` lists them",
-            target.pid, target.pid
-        ));
+fn print_notes(subject: &Subject, descriptors: &[u32]) {
+    for target in subject.targets() {
+        let (requested, pid) = (target.requested, target.pid);
+        if requested != pid && !matches!(subject, Subject::Threads(_)) {
+            say(&format!(
+                "rlat: note: {requested} is a thread of process {pid}: all threads of the process \
+                 are measured (--tid measures one)"
+            ));
+        }
+        for fd in descriptors {
+            if is_open(pid, *fd) == Some(false) {
+                say(&format!(
+                    "rlat: note: process {pid} has no descriptor {fd} open now: \
+                     `ls -l /proc/{pid}/fd` lists them"
+                ));
+            }
+        }
     }
 }
 
 /// On a terminal: what is being measured.
-fn print_subject(args: &MeasureArgs, target: &Target) {
+fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
     if !io::stderr().is_terminal() {
         return;
     }
-    let threads = match target.threads {
-        1 => "1 thread".to_owned(),
-        more => format!("{more} threads"),
-    };
     let kernel = uname().map_or_else(
         |_| "an unknown kernel".to_owned(),
         |name| format!("Linux {}", name.release().to_string_lossy()),
     );
-    let name = escape(target.name.as_bytes());
-    say(&format!("read() of {name} (process {}, {threads}) on {kernel}", target.pid));
-    if let Some(fd) = args.descriptor {
-        let leads_to = descriptor_target(target.pid, fd).unwrap_or_else(|| "not open now".into());
-        say(&format!("descriptor {fd}: {}", escape(leads_to.as_bytes())));
+    let calls = args.syscalls.join(", ");
+    match subject {
+        Subject::Named(name) => {
+            say(&format!("{calls} of threads named {} on {kernel}", escape(name.as_bytes())));
+        }
+        Subject::ControlGroup(folder) => {
+            let folder = folder.display().to_string();
+            say(&format!("{calls} of control group {} on {kernel}", escape(folder.as_bytes())));
+        }
+        Subject::All => say(&format!("{calls} of every process but rlat on {kernel}")),
+        Subject::Processes(_) | Subject::Threads(_) | Subject::Family(_) => {}
+    }
+    for target in subject.targets() {
+        let name = escape(target.name.as_bytes());
+        let whom = match (subject, target.threads) {
+            (Subject::Threads(_), _) => format!("thread {}", target.requested),
+            (_, 1) => format!("process {}, 1 thread", target.pid),
+            (_, threads) => format!("process {}, {threads} threads", target.pid),
+        };
+        say(&format!("{calls} of {name} ({whom}) on {kernel}"));
+        for fd in descriptors {
+            let leads_to =
+                descriptor_target(target.pid, *fd).unwrap_or_else(|| "not open now".to_owned());
+            say(&format!("descriptor {fd}: {}", escape(leads_to.as_bytes())));
+        }
+    }
+}
+
+fn usage(object: &str, why: &str, next: &str) -> Error {
+    Error {
+        kind: Kind::Usage,
+        step: Step::Arguments,
+        object: object.to_owned(),
+        cause: Cause::Text(why.to_owned()),
+        next: next.to_owned(),
     }
 }
 
@@ -124,7 +208,7 @@ fn failed(error: &io::Error, what: &str) -> Error {
     Error {
         kind: Kind::Other,
         step: Step::Measure,
-        object: format!("read() calls: {what}"),
+        object: format!("the calls: {what}"),
         cause: Cause::Text(error.to_string()),
         next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
     }

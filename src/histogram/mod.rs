@@ -4,11 +4,17 @@
 //!   does the same in the kernel.
 //! - [`Histogram`]: the buckets of one measurement, at the finest resolution, with coarser views,
 //!   quantiles and merging.
+//! - [`LinearHistogram`]: buckets of one width.
+//! - [`Unit`]: what the values count.
 //!
 //! Nothing here knows where the values come from.
 
+mod linear;
 pub mod log2;
 mod recorded;
+mod unit;
 
+pub use linear::{Linear, LinearHistogram, LinearRow};
 pub use log2::Bucket;
 pub use recorded::{Histogram, Row};
+pub use unit::Unit;

@@ -1,20 +1,21 @@
 //! A recorded histogram: the buckets at the finest resolution, and what can be read from them.
 
+use super::Unit;
 use super::log2::{Bucket, RECORDED_BUCKETS, RECORDED_K, bucket_index, bucket_range, coarsen};
 
-/// Latencies in microseconds, counted in buckets at [`RECORDED_K`], with their exact sum and extremes in
+/// Latencies in a unit, counted in buckets at [`RECORDED_K`], with their exact sum and extremes in
 /// nanoseconds.
 ///
-/// Buckets count whole microseconds, rounded down, so the first one means "less than 1 us".
+/// Buckets count whole units, rounded down, so the first one means "less than 1 us" if that is the unit.
 ///
 /// All additions saturate: a number that stays at the top is visibly wrong, one that wrapped around is not,
 /// and neither may end the report. Honest counts are far from that: 2^64 ns are 584 years of waiting.
 ///
 /// ```
-/// use rlat::histogram::Histogram;
+/// use rlat::histogram::{Histogram, Unit};
 /// use rlat::histogram::log2::{RECORDED_K, bucket_index};
 ///
-/// let mut histogram = Histogram::new();
+/// let mut histogram = Histogram::new(Unit::Us);
 /// histogram.add_bucket(bucket_index(3, RECORDED_K), 2);
 /// histogram.add_bucket(bucket_index(1000, RECORDED_K), 1);
 ///
@@ -25,6 +26,8 @@ use super::log2::{Bucket, RECORDED_BUCKETS, RECORDED_K, bucket_index, bucket_ran
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
+    /// What the buckets count.
+    unit: Unit,
     /// One counter a bucket, [`RECORDED_BUCKETS`] of them.
     buckets: Vec<u64>,
     /// The sum of the counters.
@@ -40,9 +43,9 @@ pub struct Histogram {
 /// One bucket and how many values it counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The smallest value of the bucket, in us.
+    /// The smallest value of the bucket, in the histogram's unit.
     pub min: u64,
-    /// The largest value of the bucket, in us.
+    /// The largest value of the bucket, in the histogram's unit.
     pub max: u64,
     /// How many values it counted.
     pub count: u64,
@@ -54,16 +57,16 @@ impl Row {
     }
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Histogram {
     /// A histogram that has counted nothing.
-    pub fn new() -> Self {
-        Self { buckets: vec![0; RECORDED_BUCKETS], count: 0, sum_ns: 0, min_ns: None, max_ns: None }
+    pub fn new(unit: Unit) -> Self {
+        let buckets = vec![0; RECORDED_BUCKETS];
+        Self { unit, buckets, count: 0, sum_ns: 0, min_ns: None, max_ns: None }
+    }
+
+    /// What the buckets count.
+    pub const fn unit(&self) -> Unit {
+        self.unit
     }
 
     /// How many values were counted.
@@ -78,7 +81,7 @@ impl Histogram {
 
     /// Counts one value of `ns` nanoseconds.
     pub fn record(&mut self, ns: u64) {
-        self.add_bucket(bucket_index(ns / 1000, RECORDED_K), 1);
+        self.add_bucket(bucket_index(ns / self.unit.nanos(), RECORDED_K), 1);
         self.sum_ns = self.sum_ns.saturating_add(ns);
         self.min_ns = Some(self.min_ns.map_or(ns, |min| min.min(ns)));
         self.max_ns = Some(self.max_ns.map_or(ns, |max| max.max(ns)));
@@ -92,7 +95,7 @@ impl Histogram {
         self.count = self.count.saturating_add(count);
     }
 
-    /// Adds what another histogram counted, as if its values had been counted here.
+    /// Adds what another histogram of the same unit counted, as if its values had been counted here.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine = mine.saturating_add(*theirs);
@@ -124,7 +127,7 @@ impl Histogram {
         rows
     }
 
-    /// The value in us that `permille` thousandths of all values do not exceed, or `None` when nothing was
+    /// The value in the unit that `permille` thousandths of all values do not exceed, or `None` when nothing was
     /// counted: 500 is the median, 999 is p99.9.
     ///
     /// With n values, the answer is that of rank ceil(`permille` / 1000 * n), from 1 to n. Its exact value
@@ -140,7 +143,7 @@ impl Histogram {
             below += u128::from(*count);
             if below >= rank {
                 let max = bucket_range(index, RECORDED_K).max;
-                return Some(self.max_ns.map_or(max, |ns| max.min(ns / 1000)));
+                return Some(self.max_ns.map_or(max, |ns| max.min(ns / self.unit.nanos())));
             }
         }
         None
@@ -159,7 +162,7 @@ mod tests {
     use super::*;
 
     fn histogram(values_ns: &[u64]) -> Histogram {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::new(Unit::Us);
         for &ns in values_ns {
             histogram.record(ns);
         }
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn nothing_counted() {
-        let empty = Histogram::new();
+        let empty = Histogram::new(Unit::Us);
         assert!(empty.rows(0).is_empty());
         assert_eq!(empty.quantile_permille(500), None);
         assert_eq!(empty.mean_ns(), None);
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn p99_9_of_a_thousand_is_the_second_greatest() {
         // Values below 64 are exact: 998 zeros, then 1 and 2.
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::new(Unit::Us);
         histogram.add_bucket(0, 998);
         histogram.add_bucket(1, 1);
         histogram.add_bucket(2, 1);
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn full_counters_stay_full() {
-        let mut full = Histogram::new();
+        let mut full = Histogram::new(Unit::Us);
         full.add_bucket(3, u64::MAX);
         full.add_bucket(usize::MAX, 7);
         let copy = full.clone();

@@ -22,6 +22,11 @@ pub enum Helper {
     /// `u64 bpf_get_current_pid_tgid(void)`: the process (tgid) in the high half, the thread in the
     /// low half, both as the initial PID namespace counts them. Linux 4.2.
     GetCurrentPidTgid = 14,
+    /// `long bpf_get_current_comm(buf, size)`: writes the thread's name, filled with zeros. Linux 4.2.
+    GetCurrentComm = 16,
+    /// `long bpf_current_task_under_cgroup(map, index)`: 1 if the current task is in the control group
+    /// in that array or below it, 0 if not, or a negative errno. Linux 4.9.
+    CurrentTaskUnderCgroup = 37,
     /// `long bpf_get_ns_current_pid_tgid(dev, ino, nsdata, size)`: writes the thread and the
     /// process, two u32, as the PID namespace with that `dev` and `ino` counts them; `-EINVAL` when
     /// the current task's own namespace is another one. Linux 5.7.
@@ -30,13 +35,15 @@ pub enum Helper {
 
 impl Helper {
     /// Every helper that has a name here.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::MapLookupElem,
         Self::MapUpdateElem,
         Self::MapDeleteElem,
         Self::KtimeGetNs,
         Self::GetSmpProcessorId,
         Self::GetCurrentPidTgid,
+        Self::GetCurrentComm,
+        Self::CurrentTaskUnderCgroup,
         Self::GetNsCurrentPidTgid,
     ];
 
@@ -59,6 +66,8 @@ impl Helper {
             Self::KtimeGetNs => "bpf_ktime_get_ns",
             Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
             Self::GetCurrentPidTgid => "bpf_get_current_pid_tgid",
+            Self::GetCurrentComm => "bpf_get_current_comm",
+            Self::CurrentTaskUnderCgroup => "bpf_current_task_under_cgroup",
             Self::GetNsCurrentPidTgid => "bpf_get_ns_current_pid_tgid",
         }
     }

@@ -8,6 +8,7 @@
 //! stays at 32 or more after it. That also lets the verifier see that the index stays in the array:
 //! on each path it knows which steps were taken, and that n is below 64 at the end.
 
+use crate::histogram::Linear;
 use crate::histogram::log2::RECORDED_K;
 use crate::insn::{AluOp, Assembler, JumpOp, Reg};
 
@@ -44,4 +45,25 @@ pub fn emit_bucket_index(asm: &mut Assembler, n: Reg, index: Reg, scratch: Reg) 
         asm.bind(next);
     }
     asm.alu(AluOp::Add, index, n).comment("the bucket's index at k = 5");
+}
+
+/// Appends instructions that leave in `index` the linear bucket of the number in `n`, which stays as
+/// it is. `scratch` is changed.
+pub fn emit_linear_index(asm: &mut Assembler, linear: Linear, n: Reg, index: Reg, scratch: Reg) {
+    let found = asm.label("linear_found");
+    let too_small = asm.label("linear_too_small");
+    let last = linear.bucket_count() as i32 - 1;
+    asm.load_imm64(scratch, linear.min());
+    asm.jump_if(JumpOp::Lt, n, scratch, too_small);
+    asm.mov(index, n);
+    asm.alu(AluOp::Sub, index, scratch);
+    asm.load_imm64(scratch, linear.step());
+    asm.alu(AluOp::Div, index, scratch).comment("steps above the minimum");
+    asm.alu(AluOp::Add, index, 1).comment("bucket 0 is for smaller ones");
+    asm.jump_if(JumpOp::Lt, index, last, found);
+    asm.mov(index, last).comment("from the last whole edge up");
+    asm.jump(found);
+    asm.bind(too_small);
+    asm.mov(index, 0);
+    asm.bind(found);
 }

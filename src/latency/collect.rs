@@ -1,40 +1,55 @@
-//! From the shared memory to the ledger and the histogram.
+//! From the shared memory to the ledger and the histograms.
 
 use super::layout::{Counter, Region, Slot, SlotState};
 use super::{Ledger, Lost};
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, Linear, LinearHistogram, Unit};
 
 /// The latencies that were still held back when the window closed: their threads live.
-pub(super) fn held(slots: &[(u32, Slot)]) -> impl Iterator<Item = u64> {
-    slots.iter().filter_map(|(_, slot)| match slot.state() {
+pub(super) fn held(slots: impl Iterator<Item = Slot>) -> impl Iterator<Item = u64> {
+    slots.filter_map(|slot| match slot.state() {
         SlotState::Held { ns } => Some(ns),
         SlotState::Nothing | SlotState::InCall { .. } => None,
     })
 }
 
-/// The counters of all CPUs. What is in flight, and what was missed, is not among them.
-pub(super) fn ledger<'a>(regions: impl Iterator<Item = Region<'a>>, held: &[u64]) -> Ledger {
-    let mut ledger = Ledger { recorded: held.len() as u64, ..Ledger::default() };
+/// The counters of all CPUs. What is in flight or held back is not among them.
+pub(super) fn ledger<'a>(regions: impl Iterator<Item = Region<'a>>) -> Ledger {
+    let mut ledger = Ledger::default();
+    let mut errors: Vec<u64> = Vec::new();
     for region in regions {
         ledger.entered += region.get(Counter::Entered);
         ledger.recorded += region.get(Counter::Recorded);
         ledger.ended_without_exit += region.get(Counter::EndedWithoutExit);
         ledger.exits_without_start += region.get(Counter::ExitWithoutStart);
         ledger.restarted += region.get(Counter::Restarted);
+        ledger.excluded += region.get(Counter::Excluded);
+        ledger.returned_zero += region.get(Counter::ReturnedZero);
+        ledger.returned_error += region.get(Counter::ReturnedError);
         ledger.lost = Lost {
             store_full: ledger.lost.store_full + region.get(Counter::StoreFull),
             exit_missed: ledger.lost.exit_missed + region.get(Counter::ExitMissed),
             negative: ledger.lost.negative + region.get(Counter::Negative),
         };
+        let here = region.errnos();
+        errors = zip_longest(errors, here.collect());
     }
+    ledger.errors = (0..).zip(errors).filter(|(_, count)| *count > 0).collect();
     ledger
 }
 
-/// The buckets of all CPUs, and what was held back.
-pub(super) fn histogram<'a>(regions: impl Iterator<Item = Region<'a>>, held: &[u64]) -> Histogram {
-    let mut all = Histogram::new();
+fn zip_longest(mut sums: Vec<u64>, more: Vec<u64>) -> Vec<u64> {
+    sums.resize(sums.len().max(more.len()), 0);
+    for (sum, count) in sums.iter_mut().zip(more) {
+        *sum += count;
+    }
+    sums
+}
+
+/// The logarithmic buckets of all CPUs.
+pub(super) fn histogram<'a>(regions: impl Iterator<Item = Region<'a>>, unit: Unit) -> Histogram {
+    let mut all = Histogram::new(unit);
     for region in regions {
-        let mut one = Histogram::new();
+        let mut one = Histogram::new(unit);
         for (index, count) in region.buckets().enumerate() {
             one.add_bucket(index, count);
         }
@@ -45,8 +60,19 @@ pub(super) fn histogram<'a>(regions: impl Iterator<Item = Region<'a>>, held: &[u
         }
         all.merge(&one);
     }
-    for ns in held {
-        all.record(*ns);
+    all
+}
+
+/// The linear buckets of all CPUs.
+pub(super) fn linear<'a>(
+    regions: impl Iterator<Item = Region<'a>>,
+    edges: Linear,
+) -> LinearHistogram {
+    let mut all = LinearHistogram::new(edges);
+    for region in regions {
+        for (index, count) in region.linear().take(edges.bucket_count()).enumerate() {
+            all.add_bucket(index, count);
+        }
     }
     all
 }
@@ -56,38 +82,45 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use super::*;
-    use crate::latency::layout::{BUCKETS_OFFSET, REGION_WORDS};
+    use crate::latency::layout::{BUCKETS_OFFSET, ERRNOS_OFFSET, LINEAR_OFFSET, region_words};
 
     fn region(recorded: u64, bucket: usize, sum: u64, min: u64, max: u64) -> Vec<AtomicU64> {
-        let mut words = vec![0; REGION_WORDS];
+        let mut words = vec![0; region_words(4)];
         words[Counter::Entered as usize] = recorded + 1;
         words[Counter::Recorded as usize] = recorded;
         words[Counter::SumNs as usize] = sum;
         words[Counter::MinNs as usize] = min;
         words[Counter::MaxNs as usize] = max;
         words[Counter::Negative as usize] = 1;
+        words[ERRNOS_OFFSET as usize / 8 + 11] = recorded;
         words[BUCKETS_OFFSET as usize / 8 + bucket] = recorded;
+        words[LINEAR_OFFSET as usize / 8 + 1] = recorded;
         words.into_iter().map(AtomicU64::new).collect()
     }
 
     #[test]
-    fn cpus_and_held_calls_add_up() {
+    fn cpus_add_up() {
         let used = [region(2, 3, 6_500, 3_100, 3_400), region(1, 5, 5_000, 5_000, 5_000)];
         let idle = region(0, 0, 0, u64::MAX, 0);
         let all = || used.iter().chain([&idle]).map(|words| Region::new(words));
-        let slots = [
-            (1, Slot::default()),
-            (2, Slot { start_ns: 2, descriptor: 0, held_ns: 9_000 }),
-            (3, Slot { start_ns: 99, ..Slot::default() }),
-        ];
-        let held: Vec<u64> = held(&slots).collect();
-        assert_eq!(held, [9_000]);
 
-        let ledger = ledger(all(), &held);
-        assert_eq!((ledger.entered, ledger.recorded, ledger.lost.negative), (6, 4, 3));
-        let histogram = histogram(all(), &held);
-        assert_eq!(histogram.count(), 4);
-        assert_eq!(histogram.sum_ns, 20_500);
-        assert_eq!((histogram.min_ns, histogram.max_ns), (Some(3_100), Some(9_000)));
+        let ledger = ledger(all());
+        assert_eq!((ledger.entered, ledger.recorded, ledger.lost.negative), (6, 3, 3));
+        assert_eq!(ledger.errors, [(11, 3)]);
+        let histogram = histogram(all(), Unit::Us);
+        assert_eq!((histogram.count(), histogram.sum_ns), (3, 11_500));
+        assert_eq!((histogram.min_ns, histogram.max_ns), (Some(3_100), Some(5_000)));
+        let rows = linear(all(), Linear::new(0, 20, 10).unwrap()).rows();
+        assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn only_held_calls_are_held() {
+        let slots = [
+            Slot::default(),
+            Slot { start_ns: 2, held_ns: 9_000, ..Slot::default() },
+            Slot { start_ns: 99, ..Slot::default() },
+        ];
+        assert_eq!(held(slots.into_iter()).collect::<Vec<_>>(), [9_000]);
     }
 }

@@ -11,27 +11,41 @@ use std::io;
 use std::time::Duration;
 
 use super::layout::{Slot, SlotState};
-use super::{Elapsed, InFlight};
+use super::{Elapsed, InFlight, Subject, Syscall};
 use crate::process::{
-    Activity, PidNamespace, Target, activity, descriptor_target, innermost_tid, thread_name, tids,
+    Activity, PidNamespace, Status, activity, descriptor_target, innermost_tid, thread_name, tids,
 };
 
-/// A thread that is blocked in a measured call.
+/// A thread that is blocked in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocked {
+    pid: u32,
     tid: u32,
-    descriptor: u64,
+    number: i64,
+    argument: u64,
 }
 
-/// The threads of the process that are blocked in read() now, on the descriptor if one is given.
-/// `None` when the kernel does not let us look.
-pub(super) fn blocked_threads(target: &Target, descriptor: Option<u32>) -> Option<Vec<Blocked>> {
+/// The threads of the subject's processes that are blocked in one of these calls now, on one of the
+/// descriptors if any are given.
+///
+/// `None` when the kernel does not let us look, and when the subject is no list of processes: to
+/// look at every thread of the host would take too long.
+pub(super) fn blocked_threads(
+    subject: &Subject,
+    syscalls: &[Syscall],
+    descriptors: &[u32],
+) -> Option<Vec<Blocked>> {
+    if subject.targets().is_empty() {
+        return None;
+    }
     let mut blocked = Vec::new();
-    for tid in tids(target.pid) {
-        match activity(target.pid, tid) {
-            Ok(Activity::InSyscall { number: libc::SYS_read, args, .. }) => {
-                if descriptor.is_none_or(|wanted| wanted == args[0] as u32) {
-                    blocked.push(Blocked { tid, descriptor: args[0] });
+    for (pid, tid) in threads(subject) {
+        match activity(pid, tid) {
+            Ok(Activity::InSyscall { number, args: [argument, ..], .. }) => {
+                let measured = syscalls.iter().any(|syscall| syscall.number == Some(number));
+                let wanted = descriptors.is_empty() || descriptors.contains(&(argument as u32));
+                if measured && wanted {
+                    blocked.push(Blocked { pid, tid, number, argument });
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
@@ -42,35 +56,56 @@ pub(super) fn blocked_threads(target: &Target, descriptor: Option<u32>) -> Optio
     Some(blocked)
 }
 
-/// The slots by the ids that we see. In another PID namespace the programs see other ones.
-pub(super) fn by_visible_tid(target: &Target, slots: Vec<(u32, Slot)>) -> BTreeMap<u32, Slot> {
-    match target.namespace {
-        PidNamespace::Initial => slots.into_iter().collect(),
-        PidNamespace::Other { .. } => {
-            let visible: BTreeMap<u32, u32> = tids(target.pid)
-                .into_iter()
-                .filter_map(|tid| Some((innermost_tid(target.pid, tid)?, tid)))
-                .collect();
-            slots
-                .into_iter()
-                .map(|(tid, slot)| (visible.get(&tid).copied().unwrap_or(tid), slot))
-                .collect()
+/// Process and thread ids, as we see them, of the subject's threads.
+fn threads(subject: &Subject) -> Vec<(u32, u32)> {
+    let all = |pid| tids(pid).into_iter().map(move |tid| (pid, tid));
+    match subject {
+        Subject::Threads(targets) => {
+            targets.iter().map(|target| (target.pid, target.requested)).collect()
         }
+        _ => subject.targets().iter().flat_map(|target| all(target.pid)).collect(),
     }
+}
+
+/// The slots by the threads' ids as we see them, which the programs may have seen otherwise. In the
+/// initial PID namespace the key is what we see; in any other, and for a thread of the same, it is
+/// what the thread sees itself.
+pub(super) fn by_visible_tid(
+    subject: &Subject,
+    slots: Vec<(u32, Slot)>,
+) -> BTreeMap<u32, (u32, Slot)> {
+    if PidNamespace::own() == PidNamespace::Initial {
+        let process = |tid, slot: &Slot| {
+            Status::read(tid).ok().and_then(|status| status.tgid).unwrap_or(slot.pid)
+        };
+        return slots.into_iter().map(|(key, slot)| (key, (process(key, &slot), slot))).collect();
+    }
+    let visible: BTreeMap<u32, (u32, u32)> = threads(subject)
+        .into_iter()
+        .filter_map(|(pid, tid)| Some((innermost_tid(pid, tid)?, (pid, tid))))
+        .collect();
+    slots
+        .into_iter()
+        .map(|(_, slot)| {
+            let (pid, tid) = visible.get(&slot.tid).copied().unwrap_or((slot.pid, slot.tid));
+            (tid, (pid, slot))
+        })
+        .collect()
 }
 
 /// The calls that the programs saw entering and not exiting.
 pub(super) fn entered(
-    target: &Target,
-    slots: &BTreeMap<u32, Slot>,
+    syscall: &Syscall,
+    slots: &BTreeMap<u32, (u32, Slot)>,
     closed_ns: u64,
 ) -> Vec<InFlight> {
     slots
         .iter()
-        .filter_map(|(tid, slot)| match slot.state() {
+        .filter_map(|(tid, (pid, slot))| match slot.state() {
             SlotState::InCall { since_ns } => {
                 let elapsed = Duration::from_nanos(closed_ns.saturating_sub(since_ns));
-                Some(describe(target, *tid, slot.descriptor, Elapsed::Exactly(elapsed)))
+                let elapsed = Elapsed::Exactly(elapsed);
+                Some(describe(syscall, *pid, *tid, slot.descriptor, elapsed))
             }
             SlotState::Nothing | SlotState::Held { .. } => None,
         })
@@ -79,25 +114,32 @@ pub(super) fn entered(
 
 /// The calls that were in flight when the window opened, and are so still.
 pub(super) fn since_before(
-    target: &Target,
-    slots: &BTreeMap<u32, Slot>,
+    syscall: &Syscall,
+    slots: &BTreeMap<u32, (u32, Slot)>,
     at_opening: &[Blocked],
     now: &[Blocked],
     window: Duration,
 ) -> Vec<InFlight> {
     at_opening
         .iter()
+        .filter(|blocked| syscall.number == Some(blocked.number))
         .filter(|blocked| now.contains(blocked) && !slots.contains_key(&blocked.tid))
-        .map(|blocked| describe(target, blocked.tid, blocked.descriptor, Elapsed::AtLeast(window)))
+        .map(|blocked| {
+            let elapsed = Elapsed::AtLeast(window);
+            describe(syscall, blocked.pid, blocked.tid, blocked.argument, elapsed)
+        })
         .collect()
 }
 
-fn describe(target: &Target, tid: u32, descriptor: u64, elapsed: Elapsed) -> InFlight {
+fn describe(syscall: &Syscall, pid: u32, tid: u32, argument: u64, elapsed: Elapsed) -> InFlight {
+    // Of a descriptor the kernel reads the low 32 bits.
+    let descriptor = syscall.takes_descriptor.then_some(argument as u32);
     InFlight {
+        pid,
         tid,
-        thread: thread_name(target.pid, tid).unwrap_or_else(|| "ended since".to_owned()),
-        descriptor,
-        target: descriptor_target(target.pid, descriptor as u32),
+        thread: thread_name(pid, tid).unwrap_or_else(|| "ended since".to_owned()),
+        descriptor: descriptor.map(|descriptor| descriptor as i32),
+        target: descriptor.and_then(|descriptor| descriptor_target(pid, descriptor)),
         elapsed,
     }
 }
@@ -105,24 +147,25 @@ fn describe(target: &Target, tid: u32, descriptor: u64, elapsed: Elapsed) -> InF
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::syscall::tests::read;
 
-    fn slot(start_ns: u64) -> Slot {
-        Slot { start_ns, descriptor: 3, held_ns: 0 }
+    fn slot(start_ns: u64) -> (u32, Slot) {
+        (1, Slot { start_ns, descriptor: 3, ..Slot::default() })
     }
 
     #[test]
     fn only_a_thread_without_a_slot_can_have_been_in_its_call_all_the_time() {
-        let own = Target::open(std::process::id()).unwrap();
         let window = Duration::from_secs(1);
-        let blocked = |tid| Blocked { tid, descriptor: 3 };
+        let blocked = |tid, number| Blocked { pid: 1, tid, number, argument: 3 };
         let slots = BTreeMap::from([(1, slot(0)), (2, slot(50))]);
-        let at_opening = [blocked(1), blocked(2), blocked(3), blocked(4)];
-        let now = [blocked(1), blocked(2), blocked(3), blocked(5)];
-        let calls = since_before(&own, &slots, &at_opening, &now, window);
+        let at_opening =
+            [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(4, 0), blocked(6, 1)];
+        let now = [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(5, 0), blocked(6, 1)];
+        let calls = since_before(&read(), &slots, &at_opening, &now, window);
         assert_eq!(calls.iter().map(|call| call.tid).collect::<Vec<_>>(), [3]);
         assert_eq!(calls[0].elapsed, Elapsed::AtLeast(window));
 
-        let calls = entered(&own, &slots, 150);
+        let calls = entered(&read(), &slots, 150);
         assert_eq!(calls.len(), 1);
         assert_eq!(calls[0].tid, 2);
         assert_eq!(calls[0].elapsed, Elapsed::Exactly(Duration::from_nanos(100)));

@@ -6,7 +6,15 @@
 //! rlat_cpus      array, mapped           one region a possible CPU: counters, then buckets
 //! ```
 //!
-//! A CPU adds only to its own region, so that no cache line is written by two.
+//! The last two exist once for each measured system call. A CPU adds only to its own region, so that
+//! no cache line is written by two:
+//!
+//! ```text
+//! word 0        the counters
+//! word 32       how often each errno was returned
+//! word 192      the logarithmic buckets
+//! word 2112     the linear buckets, if there are any
+//! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +23,6 @@ use crate::maps::Plain;
 
 /// The map with the window's flag.
 pub const CONTROL_MAP: &str = "rlat_control";
-/// The map from threads to the start of their call.
-pub const STARTS_MAP: &str = "rlat_starts";
-/// The map with each CPU's counters and buckets.
-pub const CPUS_MAP: &str = "rlat_cpus";
 
 /// The control word while the window is closed, and when the map is created.
 pub const WINDOW_CLOSED: u64 = 0;
@@ -31,9 +35,9 @@ pub const WINDOW_OPEN: u64 = 1;
 pub enum Counter {
     /// Calls that entered.
     Entered = 0,
-    /// Calls that entered and returned, and are in a bucket.
+    /// Calls that entered and returned.
     Recorded = 1,
-    /// The sum of their latencies in ns.
+    /// The sum of the latencies of those in the histogram, in ns.
     SumNs = 2,
     /// The smallest of them in ns; starts as `u64::MAX`.
     MinNs = 3,
@@ -51,16 +55,33 @@ pub enum Counter {
     ExitWithoutStart = 9,
     /// Returns with a restart code.
     Restarted = 10,
+    /// Recorded calls that are not in the histogram, for what they returned.
+    Excluded = 11,
+    /// Recorded calls that returned 0.
+    ReturnedZero = 12,
+    /// Recorded calls that returned an error.
+    ReturnedError = 13,
 }
 
-/// The buckets begin on a cache line of their own, after two lines of counters.
-const BUCKETS_WORD: usize = 16;
+const ERRNOS_WORD: usize = 32;
+const BUCKETS_WORD: usize = 192;
+const LINEAR_WORD: usize = BUCKETS_WORD + RECORDED_BUCKETS;
 
-/// Words of a region: 15,488 bytes, a whole number of cache lines.
-pub const REGION_WORDS: usize = BUCKETS_WORD + RECORDED_BUCKETS;
+/// One more than the greatest errno that has a counter of its own; all others share that of 0. Linux
+/// has 133 (`include/uapi/asm-generic/errno.h`).
+pub const ERRNOS: i32 = 134;
 
-/// Where the buckets begin in a region, in bytes.
+/// Where the counters of errnos begin in a region, in bytes.
+pub const ERRNOS_OFFSET: i16 = (ERRNOS_WORD * 8) as i16;
+/// Where the logarithmic buckets begin in a region, in bytes.
 pub const BUCKETS_OFFSET: i16 = (BUCKETS_WORD * 8) as i16;
+/// Where the linear buckets begin in a region, in bytes.
+pub const LINEAR_OFFSET: i16 = (LINEAR_WORD * 8) as i16;
+
+/// Words of a region: a whole number of cache lines.
+pub const fn region_words(linear_buckets: usize) -> usize {
+    LINEAR_WORD + linear_buckets.next_multiple_of(8)
+}
 
 impl Counter {
     /// Where the counter is in a region, in bytes: what an instruction needs.
@@ -74,7 +95,7 @@ impl Counter {
 pub struct Region<'a>(&'a [AtomicU64]);
 
 impl<'a> Region<'a> {
-    /// A region of at least [`REGION_WORDS`] words.
+    /// A region of [`region_words`] words.
     pub fn new(words: &'a [AtomicU64]) -> Self {
         Self(words)
     }
@@ -84,9 +105,23 @@ impl<'a> Region<'a> {
         self.0[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// The counts of the buckets, in order.
+    /// How often each errno was returned, by its number.
+    pub fn errnos(self) -> impl Iterator<Item = u64> {
+        Self::load(&self.0[ERRNOS_WORD..ERRNOS_WORD + ERRNOS as usize])
+    }
+
+    /// The counts of the logarithmic buckets, in order.
     pub fn buckets(self) -> impl Iterator<Item = u64> {
-        self.0[BUCKETS_WORD..].iter().map(|word| word.load(Ordering::Relaxed))
+        Self::load(&self.0[BUCKETS_WORD..LINEAR_WORD])
+    }
+
+    /// The counts of the linear buckets, in order; there may be unused ones at the end.
+    pub fn linear(self) -> impl Iterator<Item = u64> {
+        Self::load(&self.0[LINEAR_WORD..])
+    }
+
+    fn load(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
+        words.iter().map(|word| word.load(Ordering::Relaxed))
     }
 
     /// What must not be zero before the first call is counted.
@@ -108,6 +143,10 @@ pub struct Slot {
     pub descriptor: u64,
     /// In state [`HELD`](Self::HELD), how long the call took in ns.
     pub held_ns: u64,
+    /// The thread, as people see it. The key is its id in the initial PID namespace.
+    pub tid: u32,
+    /// The process, as people see it.
+    pub pid: u32,
 }
 
 impl Slot {
@@ -125,6 +164,8 @@ impl Slot {
     pub const DESCRIPTOR: i16 = 8;
     /// Offset of `held_ns` in bytes.
     pub const HELD_NS: i16 = 16;
+    /// Offset of `tid` and `pid` in bytes.
+    pub const IDS: i16 = 24;
 
     /// What the slot says at the end of the window.
     pub fn state(self) -> SlotState {
@@ -154,12 +195,14 @@ pub enum SlotState {
 }
 
 impl Plain for Slot {
-    const BYTES: usize = 24;
+    const BYTES: usize = 32;
 
     fn write(&self, bytes: &mut [u8]) {
         self.start_ns.write(&mut bytes[0..8]);
         self.descriptor.write(&mut bytes[8..16]);
         self.held_ns.write(&mut bytes[16..24]);
+        self.tid.write(&mut bytes[24..28]);
+        self.pid.write(&mut bytes[28..32]);
     }
 
     fn read(bytes: &[u8]) -> Self {
@@ -167,6 +210,8 @@ impl Plain for Slot {
             start_ns: u64::read(&bytes[0..8]),
             descriptor: u64::read(&bytes[8..16]),
             held_ns: u64::read(&bytes[16..24]),
+            tid: u32::read(&bytes[24..28]),
+            pid: u32::read(&bytes[28..32]),
         }
     }
 }
@@ -176,16 +221,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_and_buckets_do_not_overlap_and_fill_whole_cache_lines() {
-        assert!((Counter::Restarted as usize) < BUCKETS_WORD);
-        assert_eq!(REGION_WORDS * 8, 15_488);
-        assert_eq!(REGION_WORDS * 8 % 64, 0);
-        assert_eq!(BUCKETS_OFFSET % 64, 0);
+    fn parts_of_a_region_do_not_overlap_and_fill_whole_cache_lines() {
+        assert!((Counter::ReturnedError as usize) < ERRNOS_WORD);
+        assert!(ERRNOS_WORD + ERRNOS as usize <= BUCKETS_WORD);
+        for offset in [ERRNOS_OFFSET, BUCKETS_OFFSET, LINEAR_OFFSET] {
+            assert_eq!(offset % 64, 0);
+        }
+        assert_eq!(region_words(0) * 8, 16_896);
+        assert_eq!(region_words(3) % 8, 0);
     }
 
     #[test]
     fn a_slot_is_written_where_instructions_look_for_it() {
-        let slot = Slot { start_ns: 11, descriptor: 22, held_ns: 33 };
+        let slot = Slot { start_ns: 11, descriptor: 22, held_ns: 33, tid: 44, pid: 55 };
         let mut bytes = [0; Slot::BYTES];
         slot.write(&mut bytes);
         let at = |offset: i16| u64::read(&bytes[offset as usize..][..8]);
@@ -195,7 +243,7 @@ mod tests {
 
     #[test]
     fn states() {
-        let slot = |start_ns| Slot { start_ns, descriptor: 0, held_ns: 7 }.state();
+        let slot = |start_ns| Slot { start_ns, held_ns: 7, ..Slot::default() }.state();
         assert_eq!(slot(0), SlotState::Nothing);
         assert_eq!(slot(1), SlotState::Nothing);
         assert_eq!(slot(2), SlotState::Held { ns: 7 });

@@ -21,11 +21,11 @@ use std::time::Duration;
 /// };
 /// assert_eq!(ledger.balance(), 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Calls that entered while the window was open.
     pub entered: u64,
-    /// Calls that entered and returned while it was open, and are in the histogram.
+    /// Calls that entered and returned while it was open.
     pub recorded: u64,
     /// Calls that entered and had not returned when the window closed.
     pub in_flight: u64,
@@ -43,8 +43,14 @@ pub struct Ledger {
     /// Calls that returned -512 to -516: a signal interrupted them, and the kernel may restart them.
     /// They are recorded like any other, unless the thread ended without another read().
     pub restarted: u64,
-    /// How often the kernel skipped one of the programs, or `None` where it does not count that.
-    pub missed_runs: Option<MissedRuns>,
+    /// Recorded calls that are not in the histogram, because of what they returned.
+    pub excluded: u64,
+    /// Recorded calls that returned 0.
+    pub returned_zero: u64,
+    /// Recorded calls that returned an error.
+    pub returned_error: u64,
+    /// Which errors, by errno; 0 stands for those without a name.
+    pub errors: Vec<(i32, u64)>,
 }
 
 impl Ledger {
@@ -98,12 +104,14 @@ impl MissedRuns {
 /// One call that had not returned when the window closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlight {
+    /// The process.
+    pub pid: u32,
     /// The thread that is in the call.
     pub tid: u32,
     /// The name of the thread, as /proc has it; it may hold any character.
     pub thread: String,
-    /// The descriptor as it was given: the low 32 bits are what the kernel reads, as a signed number.
-    pub descriptor: u64,
+    /// The descriptor that it is on, if the call takes one: programs pass -1 when they have none.
+    pub descriptor: Option<i32>,
     /// What the descriptor stands for, where that could be found out: a path, or the like of `pipe:[1234]`.
     pub target: Option<String>,
     /// For how long the call has been going on.

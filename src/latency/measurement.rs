@@ -1,6 +1,6 @@
 //! One measurement, from maps and programs to its outcome.
 //!
-//! 1. [`Measurement::attach`]: tracepoints, maps, programs; the window is still closed.
+//! 1. [`Measurement::attach`]: maps, programs, tracepoints; the window is still closed.
 //! 2. [`Measurement::open`]: calls that enter from now on are counted.
 //! 3. [`Measurement::close`]: the window closes, and the outcome is collected.
 //! 4. Dropping it detaches the programs, which takes a while: print the outcome first.
@@ -13,37 +13,40 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::collect;
 use super::in_flight::{self, Blocked};
-use super::layout::{
-    CONTROL_MAP, CPUS_MAP, Counter, REGION_WORDS, Region, STARTS_MAP, Slot, WINDOW_CLOSED,
-    WINDOW_OPEN,
-};
-use super::programs::{Plan, Programs};
-use super::{ClosedBy, Ledger, MissedRuns, Outcome};
+use super::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
+use super::part::{Part, unlikely};
+use super::programs::{Plan, Returns, thread_end_program};
+use super::subject::{ScopeMaps, Subject};
+use super::syscall::Syscall;
+use super::{ClosedBy, MissedRuns, Outcome};
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::histogram::{Linear, Unit};
 use crate::insn::Program;
 use crate::loader::sys::ProgramType;
 use crate::loader::{
     Answer, Attachment, Feature, LoadedProgram, Tracepoint, attach, counts_missed_runs, load,
     probe, sys, verifier_log,
 };
-use crate::maps::{HashMap, MmapableArray, cpus};
-use crate::process::{PidNamespace, Target};
+use crate::maps::{MmapableArray, cpus};
+use crate::process::PidNamespace;
 use crate::tracefs::Tracefs;
 
-/// Room for this many threads that have made a call, at least.
-const FEWEST_STARTS: usize = 4096;
-/// Room for this many times the threads that the process has now.
-const STARTS_PER_THREAD: usize = 4;
-
 /// What to measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The process, with all its threads.
-    pub target: &'a Target,
-    /// Only calls on this descriptor, if given.
-    pub descriptor: Option<u32>,
+    /// Whose calls.
+    pub subject: &'a Subject,
+    /// Which calls; not empty.
+    pub syscalls: Vec<Syscall>,
+    /// Only calls on one of these descriptors; none means any.
+    pub descriptors: Vec<u32>,
+    /// Which calls are put into the histogram.
+    pub returns: Returns,
+    /// What the buckets count.
+    pub unit: Unit,
+    /// Linear buckets beside the logarithmic ones.
+    pub linear: Option<Linear>,
     /// Where the tracepoints are described.
     pub tracefs: &'a Tracefs,
 }
@@ -52,16 +55,13 @@ pub struct Request<'a> {
 #[derive(Debug)]
 pub struct Measurement<'a> {
     request: Request<'a>,
-    programs: Programs,
-    enter: LoadedProgram,
-    exit: LoadedProgram,
-    thread_end: LoadedProgram,
+    parts: Vec<Part>,
+    thread_end: (Program, LoadedProgram),
     control: MmapableArray,
-    starts: HashMap<u32, Slot>,
-    cpus: MmapableArray,
+    scope_maps: ScopeMaps,
     opened_ns: u64,
     blocked_at_opening: Option<Vec<Blocked>>,
-    _attachments: [Attachment; 3],
+    _attachments: Vec<Attachment>,
 }
 
 impl<'a> Measurement<'a> {
@@ -71,68 +71,57 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// The step that failed, see [`Error`].
     pub fn attach(request: Request<'a>, steps: &mut dyn FnMut(String)) -> Result<Self> {
-        let Request { target, descriptor, tracefs } = request;
-        require_namespace_helper(target)?;
-
-        let on_enter = tracepoint(tracefs, "syscalls", "sys_enter_read")?;
-        let on_exit = tracepoint(tracefs, "syscalls", "sys_exit_read")?;
-        let on_thread_end = tracepoint(tracefs, "sched", "sched_process_exit")?;
-        let plan = Plan {
-            pid: target.pid,
-            namespace: target.namespace,
-            descriptor,
-            argument_offset: field_offset(tracefs, &on_enter, "fd")?,
-            result_offset: field_offset(tracefs, &on_exit, "ret")?,
+        require_namespace_helper(request.subject)?;
+        steps(format!("tracefs: {}", request.tracefs));
+        let on_thread_end = Tracepoint {
+            category: "sched".to_owned(),
+            name: "sched_process_exit".to_owned(),
+            id: request.tracefs.tracepoint_id("sched", "sched_process_exit")?,
         };
-        steps(format!("tracefs: {tracefs}"));
-        steps(format!("tracepoint {on_enter}: id {}, fd at {}", on_enter.id, plan.argument_offset));
-        steps(format!("tracepoint {on_exit}: id {}, ret at {}", on_exit.id, plan.result_offset));
-        steps(format!("tracepoint {on_thread_end}: id {}", on_thread_end.id));
-
+        let scope = request.subject.scope()?;
+        let scope_maps = request.subject.create_maps()?;
         let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
-        let room = (target.threads * STARTS_PER_THREAD).max(FEWEST_STARTS) as u32;
-        let starts = HashMap::create(STARTS_MAP, room)?;
-        let possible = cpus::possible_count()?;
-        let cpus = MmapableArray::create(CPUS_MAP, REGION_WORDS, possible)?;
-        for region in cpus.values().map(Region::new) {
-            region.prepare();
+        let shared: Vec<(String, i32)> =
+            scope_maps.numbers().chain([(CONTROL_MAP.to_owned(), control.number())]).collect();
+
+        let threads: usize = request.subject.targets().iter().map(|target| target.threads).sum();
+        let mut parts = Vec::new();
+        for syscall in &request.syscalls {
+            let plan = Plan {
+                syscall: syscall.name.clone(),
+                scope: scope.clone(),
+                descriptors: request.descriptors.clone(),
+                argument_offset: syscall.argument_offset,
+                result_offset: syscall.result_offset,
+                returns: request.returns,
+                unit: request.unit,
+                linear: request.linear,
+            };
+            parts.push(Part::load(syscall, &plan, threads, &shared, steps)?);
         }
-        steps(format!("map {STARTS_MAP}: hash, room for {room} threads"));
-        steps(format!("map {CPUS_MAP}: {possible} regions of {} bytes", REGION_WORDS * 8));
+        let names: Vec<String> =
+            request.syscalls.iter().map(|syscall| syscall.name.clone()).collect();
+        let program = thread_end_program(&scope, &names).map_err(|error| unlikely(&error))?;
+        let maps: Vec<(String, i32)> =
+            parts.iter().flat_map(Part::maps).chain(shared.iter().cloned()).collect();
+        let thread_end = load(&program, ProgramType::Tracepoint, &maps)?;
+        steps(describe(&program, &thread_end));
 
-        let programs = Programs::new(&plan).map_err(|error| Error {
-            kind: Kind::Other,
-            step: Step::Assemble,
-            object: "for read()".to_owned(),
-            cause: Cause::Text(error.to_string()),
-            next: "this is a bug in rlat: please report it".to_owned(),
-        })?;
-        let maps = map_numbers(&control, &starts, &cpus);
-        let mut loaded = |program: &Program| {
-            let loaded = load(program, ProgramType::Tracepoint, &maps)?;
-            steps(describe(program, &loaded));
-            Ok(loaded)
-        };
-        let enter = loaded(&programs.enter)?;
-        let exit = loaded(&programs.exit)?;
-        let thread_end = loaded(&programs.thread_end)?;
-
-        // The entry last: an entry that is seen has its exit seen, too.
+        // The entries last: an entry that is seen has its exit seen, too.
         let cpu = cpus::first_online()?;
-        let attachments = [
-            attach(&thread_end, &on_thread_end, cpu)?,
-            attach(&exit, &on_exit, cpu)?,
-            attach(&enter, &on_enter, cpu)?,
-        ];
+        let mut attachments = vec![attach(&thread_end, &on_thread_end, cpu)?];
+        for part in &parts {
+            attachments.push(attach(&part.exit.1, &part.syscall.exit, cpu)?);
+        }
+        for part in &parts {
+            attachments.push(attach(&part.enter.1, &part.syscall.enter, cpu)?);
+        }
         Ok(Self {
             request,
-            programs,
-            enter,
-            exit,
-            thread_end,
+            parts,
+            thread_end: (program, thread_end),
             control,
-            starts,
-            cpus,
+            scope_maps,
             opened_ns: 0,
             blocked_at_opening: None,
             _attachments: attachments,
@@ -144,9 +133,17 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// As [`verifier_log`].
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
-        let maps = map_numbers(&self.control, &self.starts, &self.cpus);
-        [&self.programs.enter, &self.programs.exit, &self.programs.thread_end]
-            .into_iter()
+        let maps: Vec<(String, i32)> = self
+            .parts
+            .iter()
+            .flat_map(Part::maps)
+            .chain(self.scope_maps.numbers())
+            .chain([(CONTROL_MAP.to_owned(), self.control.number())])
+            .collect();
+        self.parts
+            .iter()
+            .flat_map(|part| [&part.enter.0, &part.exit.0])
+            .chain([&self.thread_end.0])
             .map(|program| {
                 Ok((program.name(), verifier_log(program, ProgramType::Tracepoint, &maps)?))
             })
@@ -157,57 +154,41 @@ impl<'a> Measurement<'a> {
     pub fn open(&mut self) {
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
-        let Request { target, descriptor, .. } = self.request;
-        self.blocked_at_opening = in_flight::blocked_threads(target, descriptor);
+        self.blocked_at_opening = self.blocked();
     }
 
     /// How many calls have been recorded so far.
     pub fn recorded(&self) -> u64 {
-        self.regions().map(|region| region.get(Counter::Recorded)).sum()
+        self.parts.iter().map(Part::recorded).sum()
     }
 
     /// Closes the window and collects the outcome.
     ///
     /// # Errors
-    /// As bpf(2), when the store of starts cannot be read.
+    /// As bpf(2), when a store of starts cannot be read.
     pub fn close(&self, closed_by: ClosedBy) -> Result<Outcome> {
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
-        let Request { target, descriptor, .. } = self.request;
-        let blocked_now = in_flight::blocked_threads(target, descriptor);
+        let blocked_now = self.blocked();
         // A program that saw the window open may still be at work. Where the kernel cannot wait for
         // it, a short sleep is far more than a program takes.
         if sys::wait_for_running_programs().is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let slots = self.starts.entries().map_err(|errno| Error {
-            kind: Kind::Other,
-            step: Step::Measure,
-            object: format!("read() calls: map {STARTS_MAP}"),
-            cause: Cause::Errno(errno),
-            next: "measure again".to_owned(),
-        })?;
         let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
-        let held: Vec<u64> = collect::held(&slots).collect();
-        let slots = in_flight::by_visible_tid(target, slots);
+        let stayed = self.blocked_at_opening.as_deref().zip(blocked_now.as_deref());
+        let calls = self
+            .parts
+            .iter()
+            .map(|part| part.collect(self.request.subject, stayed, closed_ns, window))
+            .collect::<Result<_>>()?;
+        Ok(Outcome { calls, missed_runs: self.missed_runs(), window, closed_by })
+    }
 
-        let entered = in_flight::entered(target, &slots, closed_ns);
-        let before = self.blocked_at_opening.as_ref().zip(blocked_now).map(|(at_opening, now)| {
-            in_flight::since_before(target, &slots, at_opening, &now, window)
-        });
-        let ledger = Ledger {
-            in_flight: entered.len() as u64,
-            in_flight_since_before: before.as_ref().map(|calls| calls.len() as u64),
-            missed_runs: self.missed_runs(),
-            ..collect::ledger(self.regions(), &held)
-        };
-        Ok(Outcome {
-            histogram: collect::histogram(self.regions(), &held),
-            ledger,
-            in_flight: entered.into_iter().chain(before.into_iter().flatten()).collect(),
-            window,
-            closed_by,
-        })
+    /// Threads that are blocked in a measured call now; `None` where that cannot be known.
+    fn blocked(&self) -> Option<Vec<Blocked>> {
+        let Request { subject, syscalls, descriptors, .. } = &self.request;
+        in_flight::blocked_threads(subject, syscalls, descriptors)
     }
 
     fn set_window(&self, state: u64) {
@@ -216,25 +197,25 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    fn regions(&self) -> impl Iterator<Item = Region<'_>> {
-        self.cpus.values().map(Region::new)
-    }
-
     fn missed_runs(&self) -> Option<MissedRuns> {
         let misses = |program: &LoadedProgram| program.info().ok()?.recursion_misses;
-        let missed = MissedRuns {
-            entry: misses(&self.enter)?,
-            exit: misses(&self.exit)?,
-            thread_end: misses(&self.thread_end)?,
-        };
+        let mut missed =
+            MissedRuns { thread_end: misses(&self.thread_end.1)?, ..MissedRuns::default() };
+        for part in &self.parts {
+            missed.entry += misses(&part.enter.1)?;
+            missed.exit += misses(&part.exit.1)?;
+        }
         (missed.total() > 0 || counts_missed_runs()).then_some(missed)
     }
 }
 
 /// Without the helper, a process in another PID namespace could not be told from others.
-fn require_namespace_helper(target: &Target) -> Result<()> {
-    let inside = matches!(target.namespace, PidNamespace::Other { .. });
-    if !inside || probe(Feature::NamespaceHelper) != Answer::No {
+fn require_namespace_helper(subject: &Subject) -> Result<()> {
+    let inside = |namespace| matches!(namespace, PidNamespace::Other { .. });
+    let Some(target) = subject.targets().iter().find(|target| inside(target.namespace)) else {
+        return Ok(());
+    };
+    if probe(Feature::NamespaceHelper) != Answer::No {
         return Ok(());
     }
     Err(Error {
@@ -250,33 +231,7 @@ fn require_namespace_helper(target: &Target) -> Result<()> {
     })
 }
 
-fn tracepoint(tracefs: &Tracefs, category: &str, name: &str) -> Result<Tracepoint> {
-    let id = tracefs.tracepoint_id(category, name)?;
-    Ok(Tracepoint { category: category.to_owned(), name: name.to_owned(), id })
-}
-
-/// Where a field of 8 bytes is in a tracepoint's context. Kernels differ in what stands before it.
-fn field_offset(tracefs: &Tracefs, tracepoint: &Tracepoint, name: &str) -> Result<i16> {
-    let format = tracefs.format(&tracepoint.category, &tracepoint.name)?;
-    let field = format.field(name).filter(|field| field.size == 8);
-    field.and_then(|field| i16::try_from(field.offset).ok()).ok_or_else(|| Error {
-        kind: Kind::Unsupported,
-        step: Step::Tracepoint,
-        object: tracepoint.to_string(),
-        cause: Cause::Text(format!("its format has no field {name} of 8 bytes")),
-        next: "please report this with the tracepoint's `format` file".to_owned(),
-    })
-}
-
-fn map_numbers<'m>(
-    control: &MmapableArray,
-    starts: &HashMap<u32, Slot>,
-    cpus: &MmapableArray,
-) -> [(&'m str, i32); 3] {
-    [(CONTROL_MAP, control.number()), (STARTS_MAP, starts.number()), (CPUS_MAP, cpus.number())]
-}
-
-fn describe(program: &Program, loaded: &LoadedProgram) -> String {
+pub(super) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
     let (name, length) = (program.name(), program.insns().len());
     match loaded.info() {
         Ok(info) => format!(

@@ -1,10 +1,10 @@
-//! The measurement: how long each read() of a process takes, and what became of every one.
+//! The measurement: how long each call takes, and what became of every one.
 //!
 //! Follow one call:
 //!
-//! 1. it passes the tracepoint `sys_enter_read`, where [`Programs::enter`] writes the time into the
+//! 1. it passes the tracepoint `sys_enter_read`, where [`enter_program`] writes the time into the
 //!    thread's [`Slot`](layout::Slot);
-//! 2. it passes `sys_exit_read`, where [`Programs::exit`] takes the difference and adds it to a bucket
+//! 2. it passes `sys_exit_read`, where [`exit_program`] takes the difference and adds it to a bucket
 //!    of this CPU's [`Region`](layout::Region);
 //! 3. after the window has closed, [`Measurement::close`] adds the CPUs up to an [`Outcome`].
 //!
@@ -23,12 +23,19 @@ pub mod layout;
 mod ledger;
 mod measurement;
 mod outcome;
+mod part;
 mod programs;
+mod scope;
+mod subject;
+mod syscall;
 mod wait;
 
-pub use bucket::emit_bucket_index;
+pub use bucket::{emit_bucket_index, emit_linear_index};
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
 pub use measurement::{Measurement, Request};
-pub use outcome::{ClosedBy, Outcome};
-pub use programs::{Plan, Programs};
+pub use outcome::{Call, ClosedBy, Outcome};
+pub use programs::{Plan, Returns, enter_program, exit_program, thread_end_program};
+pub use scope::{Member, Scope};
+pub use subject::Subject;
+pub use syscall::Syscall;
 pub use wait::wait;

@@ -2,22 +2,35 @@
 
 use std::time::Duration;
 
-use super::{InFlight, Ledger};
-use crate::histogram::Histogram;
+use super::{InFlight, Ledger, MissedRuns};
+use crate::histogram::{Histogram, LinearHistogram};
 
 /// The whole result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The latencies of the recorded calls.
-    pub histogram: Histogram,
-    /// Where every call that entered has gone.
-    pub ledger: Ledger,
-    /// The calls that had not returned when the window closed.
-    pub in_flight: Vec<InFlight>,
+    /// Each measured system call, in the order asked for.
+    pub calls: Vec<Call>,
+    /// How often the kernel skipped one of the programs, or `None` where it does not count that.
+    pub missed_runs: Option<MissedRuns>,
     /// How long the window was open.
     pub window: Duration,
     /// What closed it.
     pub closed_by: ClosedBy,
+}
+
+/// What was found about one system call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its name.
+    pub syscall: String,
+    /// The latencies of the recorded calls, or of those that were asked for by what they returned.
+    pub histogram: Histogram,
+    /// The same in linear buckets, if those were asked for.
+    pub linear: Option<LinearHistogram>,
+    /// Where every call that entered has gone.
+    pub ledger: Ledger,
+    /// The calls that had not returned when the window closed.
+    pub in_flight: Vec<InFlight>,
 }
 
 /// What closed the window.
@@ -25,7 +38,7 @@ pub struct Outcome {
 pub enum ClosedBy {
     /// The time was over.
     Time,
-    /// The process ended.
+    /// The processes ended.
     TargetEnd,
     /// A signal asked for the result.
     Signal,

@@ -41,6 +41,8 @@ pub enum MapType {
     Hash = 1,
     /// `BPF_MAP_TYPE_ARRAY`: the key is an index, u32. Linux 3.19.
     Array = 2,
+    /// `BPF_MAP_TYPE_CGROUP_ARRAY`: an array of control groups, set by descriptor. Linux 4.8.
+    CgroupArray = 8,
 }
 
 /// The kinds of program that rlat and its tests load (`enum bpf_prog_type`).

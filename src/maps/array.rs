@@ -1,7 +1,7 @@
 //! Arrays: a fixed number of values, found by index.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 
 use nix::errno::Errno;
@@ -91,6 +91,46 @@ impl MmapableArray {
     /// Each value's words, by index.
     pub fn values(&self) -> impl Iterator<Item = &[AtomicU64]> {
         self.memory.words().chunks_exact(self.words_per_value)
+    }
+}
+
+/// An array of control groups (`BPF_MAP_TYPE_CGROUP_ARRAY`, Linux 4.8), for
+/// `bpf_current_task_under_cgroup`.
+#[derive(Debug)]
+pub struct CgroupArray {
+    fd: MapFd,
+}
+
+impl CgroupArray {
+    /// Creates an array of `max_entries` places, all empty.
+    ///
+    /// # Errors
+    /// [`Kind::Permission`] without the privilege, else as [`sys::map_create`].
+    pub fn create(name: &str, max_entries: u32) -> Result<Self> {
+        let spec = MapSpec {
+            map_type: MapType::CgroupArray,
+            key_size: 4,
+            value_size: 4,
+            max_entries,
+            flags: 0,
+            name,
+        };
+        let fd = refusal::with_memlock(|| sys::map_create(spec))
+            .map_err(|errno| refusal::of_bpf(errno, Step::Map, name))?;
+        Ok(Self { fd })
+    }
+
+    /// The descriptor's number, which instructions carry.
+    pub fn number(&self) -> i32 {
+        self.fd.as_fd().as_raw_fd()
+    }
+
+    /// Puts the control group of an open folder into a place.
+    ///
+    /// # Errors
+    /// `EBADF` when the folder is no control group of version 2, `E2BIG` when there is no such place.
+    pub fn set(&self, index: u32, folder: BorrowedFd<'_>) -> nix::Result<()> {
+        self.fd.update(&index.to_ne_bytes(), &(folder.as_raw_fd() as u32).to_ne_bytes())
     }
 }
 

@@ -12,6 +12,6 @@ mod hash;
 mod memory;
 mod plain;
 
-pub use array::{Array, MmapableArray};
+pub use array::{Array, CgroupArray, MmapableArray};
 pub use hash::HashMap;
 pub use plain::Plain;

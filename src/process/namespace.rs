@@ -33,8 +33,6 @@ pub enum PidNamespace {
         dev: u64,
         /// The namespace's inode.
         ino: u64,
-        /// The process id in that namespace.
-        tgid: u32,
     },
 }
 
@@ -84,21 +82,19 @@ impl PidNamespace {
                 ));
             }
         };
-        Self::from_stat(&identity, status).ok_or_else(|| {
-            let why = "it lives in another PID namespace, and its status has no NSpid line";
-            error(Kind::Unsupported, Cause::Text(why.to_owned()), "use Linux 5.7 or later")
-        })
+        Ok(Self::from_stat(&identity))
     }
 
-    fn from_stat(identity: &FileStat, status: &Status) -> Option<Self> {
+    /// The namespace of this process; the initial one where the kernel knows no other.
+    pub fn own() -> Self {
+        own().map_or(Self::Initial, |identity| Self::from_stat(&identity))
+    }
+
+    fn from_stat(identity: &FileStat) -> Self {
         if identity.st_ino == INITIAL_INODE {
-            return Some(Self::Initial);
+            return Self::Initial;
         }
-        Some(Self::Other {
-            dev: kernel_dev(identity.st_dev),
-            ino: identity.st_ino,
-            tgid: status.innermost_tid()?,
-        })
+        Self::Other { dev: kernel_dev(identity.st_dev), ino: identity.st_ino }
     }
 }
 
@@ -191,7 +187,7 @@ mod tests {
         match result {
             Ok(namespace) => {
                 let namespace = namespace.unwrap();
-                assert!(matches!(namespace, PidNamespace::Other { tgid: 1, .. }), "{namespace:?}");
+                assert!(matches!(namespace, PidNamespace::Other { .. }), "{namespace:?}");
             }
             Err(_) => eprintln!("skipped: no CONFIG_PROC_CHILDREN"),
         }

@@ -32,6 +32,10 @@ pub struct Target {
     pub threads: usize,
     /// The PID namespace that it lives in.
     pub namespace: PidNamespace,
+    /// Its process id there, which is what it sees itself.
+    pub pid_inside: u32,
+    /// The id there of the thread that was asked for.
+    pub requested_inside: u32,
     pidfd: Option<OwnedFd>,
 }
 
@@ -70,6 +74,8 @@ impl Target {
             name: thread_name(pid, pid).unwrap_or_default(),
             threads: status.threads.unwrap_or(1),
             namespace: PidNamespace::of(pid, &status)?,
+            pid_inside: status.innermost_tid().unwrap_or(pid),
+            requested_inside: any_thread.innermost_tid().unwrap_or(requested),
             pidfd,
         };
         // The id may have been given to another process in between: then all of this is about two.

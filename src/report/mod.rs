@@ -10,3 +10,22 @@ pub mod escape;
 pub mod numbers;
 pub mod rows;
 pub mod text;
+
+/// How histograms are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Logarithmic buckets: 2^k for each power of two, k in 0 to 5.
+    pub k: u32,
+    /// How their edges are written in text.
+    pub labels: Labels,
+}
+
+/// How the edges of buckets are written in text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// As bpftrace does: `[1K, 2K)`, where K is 1,024.
+    #[default]
+    Power,
+    /// As times: `[1.02ms, 2.05ms)`.
+    Time,
+}

@@ -1,5 +1,7 @@
 //! Numbers for people: times with a unit, counts in groups of three digits.
 
+use crate::histogram::Unit;
+
 /// A time with the unit that fits, and four significant digits where the nanoseconds give them.
 ///
 /// Further digits are cut off, as the buckets do, so that "more than" such a time is true.
@@ -20,13 +22,34 @@ pub fn time(ns: u128) -> String {
     }
 }
 
-/// A time that is known in whole microseconds only, rounded down: below one, all that is known is `<1 us`.
-pub fn whole_microseconds(us: u64) -> String {
-    match us {
-        0 => "<1 us".to_owned(),
-        1..1000 => format!("{us} us"),
-        _ => time(u128::from(us) * 1000),
+/// A time that is known in whole units only, rounded down: below one, all that is known is `<1 us`.
+pub fn whole_units(n: u64, unit: Unit) -> String {
+    match n {
+        0 if unit == Unit::Ns => "0 ns".to_owned(),
+        0 => format!("<1 {}", unit.name()),
+        1..1000 => format!("{n} {}", unit.name()),
+        _ => time(u128::from(n) * u128::from(unit.nanos())),
     }
+}
+
+/// A time as the edge of a bucket: three significant digits, cut off, without zeros at the end.
+pub fn edge_time(n: u128, unit: Unit) -> String {
+    let ns = n * u128::from(unit.nanos());
+    let (name, unit_ns) = match ns {
+        0 => return "0".to_owned(),
+        1..1_000 => ("ns", 1),
+        1_000..1_000_000 => ("us", 1_000),
+        1_000_000..1_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let whole = ns / unit_ns;
+    let hundredths = ns % unit_ns * 100 / unit_ns;
+    let text = match whole {
+        0..10 => format!("{whole}.{hundredths:02}"),
+        10..100 => format!("{whole}.{}", hundredths / 10),
+        _ => return format!("{whole}{name}"),
+    };
+    format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A count with a comma after every three digits: `1,234,567`.
@@ -63,11 +86,31 @@ mod tests {
     }
 
     #[test]
-    fn microseconds() {
-        assert_eq!(whole_microseconds(0), "<1 us");
-        assert_eq!(whole_microseconds(255), "255 us");
-        assert_eq!(whole_microseconds(1055), "1.055 ms");
-        assert_eq!(whole_microseconds(u64::MAX), "18446744073709 s");
+    fn whole_units_of_each_kind() {
+        assert_eq!(whole_units(0, Unit::Us), "<1 us");
+        assert_eq!(whole_units(0, Unit::Ns), "0 ns");
+        assert_eq!(whole_units(255, Unit::Us), "255 us");
+        assert_eq!(whole_units(1055, Unit::Us), "1.055 ms");
+        assert_eq!(whole_units(7, Unit::S), "7 s");
+        assert_eq!(whole_units(u64::MAX, Unit::Us), "18446744073709 s");
+    }
+
+    #[test]
+    fn edges() {
+        for (us, text) in [
+            (0, "0"),
+            (1, "1us"),
+            (512, "512us"),
+            (1024, "1.02ms"),
+            (2000, "2ms"),
+            (16_384, "16.3ms"),
+            (131_072, "131ms"),
+            (1 << 20, "1.04s"),
+            (1 << 34, "17179s"),
+        ] {
+            assert_eq!(edge_time(us, Unit::Us), text);
+        }
+        assert_eq!(edge_time(64, Unit::Ns), "64ns");
     }
 
     #[test]

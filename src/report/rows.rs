@@ -10,33 +10,75 @@
 
 use std::fmt::Write;
 
-use crate::histogram::Row;
+use super::Labels;
+use super::numbers::edge_time;
+use crate::histogram::{LinearRow, Row, Unit};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: usize = 52;
 
-/// One line for each row, each ending in a line break.
-///
-/// The rows are those of a logarithmic histogram, with any k.
+/// One line for each row of a logarithmic histogram with any k, each ending in a line break.
 ///
 /// ```
-/// use rlat::histogram::Histogram;
-/// use rlat::report::rows::histogram_rows;
+/// use rlat::histogram::{Histogram, Unit};
+/// use rlat::report::{Labels, rows::histogram_rows};
 ///
-/// let mut histogram = Histogram::new();
+/// let mut histogram = Histogram::new(Unit::Us);
 /// histogram.record(1_600_000);
-/// assert!(histogram_rows(&histogram.rows(0)).starts_with("[1K, 2K)               1 |@@@"));
-/// assert!(histogram_rows(&histogram.rows(2)).starts_with("[1536, 1792)           1 |@@@"));
+/// let rows = |k, labels| histogram_rows(&histogram.rows(k), Unit::Us, labels);
+/// assert!(rows(0, Labels::Power).starts_with("[1K, 2K)               1 |@@@"));
+/// assert!(rows(2, Labels::Power).starts_with("[1536, 1792)           1 |@@@"));
+/// assert!(rows(0, Labels::Time).starts_with("[1.02ms, 2.04ms)       1 |@@@"));
 /// ```
-pub fn histogram_rows(rows: &[Row]) -> String {
-    let greatest = rows.iter().map(|row| row.count).max().unwrap_or(0);
+pub fn histogram_rows(rows: &[Row], unit: Unit, labels: Labels) -> String {
+    let label = |row: &Row| match labels {
+        Labels::Power => label(row),
+        Labels::Time if row.min == row.max => format!("[{}]", edge_time(row.min.into(), unit)),
+        Labels::Time => {
+            let end = u128::from(row.max) + 1;
+            format!("[{}, {})", edge_time(row.min.into(), unit), edge_time(end, unit))
+        }
+    };
+    lines(rows.iter().map(|row| (label(row), row.count)))
+}
+
+/// One line for each row of a linear histogram, each ending in a line break.
+pub fn linear_rows(rows: &[LinearRow], unit: Unit, labels: Labels) -> String {
+    let edge = |value: u128| match labels {
+        Labels::Power => linear_edge(value),
+        Labels::Time => edge_time(value, unit),
+    };
+    let label = |row: &LinearRow| match (row.min, row.max) {
+        (Some(min), Some(max)) => {
+            format!("[{}, {})", edge(min.into()), edge(u128::from(max) + 1))
+        }
+        (Some(min), None) => format!("[{}, ...)", edge(min.into())),
+        (None, max) => format!("(..., {})", edge(max.map_or(0, |max| u128::from(max) + 1))),
+    };
+    lines(rows.iter().map(|row| (label(row), row.count)))
+}
+
+fn lines(rows: impl Iterator<Item = (String, u64)> + Clone) -> String {
+    let greatest = rows.clone().map(|(_, count)| count).max().unwrap_or(0);
     let mut text = String::new();
-    for row in rows {
-        let bar = "@".repeat(bar_columns(row.count, greatest));
+    for (label, count) in rows {
+        let bar = "@".repeat(bar_columns(count, greatest));
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:<16}{:>8} |{bar:<BAR_COLUMNS$}|", label(row), row.count);
+        let _ = writeln!(text, "{label:<16}{count:>8} |{bar:<BAR_COLUMNS$}|");
     }
     text
+}
+
+/// The edge of a linear bucket: whole multiples of 1,024 and of its square have a suffix.
+fn linear_edge(value: u128) -> String {
+    const K: u128 = 1024;
+    const M: u128 = K * K;
+    match value {
+        0 => "0".to_owned(),
+        _ if value.is_multiple_of(M) => format!("{}M", value / M),
+        _ if value.is_multiple_of(K) => format!("{}K", value / K),
+        _ => value.to_string(),
+    }
 }
 
 /// How long the bar of `count` is, when `greatest` fills all columns.

@@ -1,4 +1,4 @@
-//! The result for people: the histogram as bpftrace prints it, then a summary and the ledger.
+//! The result for people: the histograms as bpftrace prints them, then a summary and the ledger.
 //!
 //! The first part is what bpftrace prints for a counter `@calls` and a histogram `@read_us` (its older
 //! versions put a space behind `@read_us:`). Each line after it begins with a word to search for. When all
@@ -6,74 +6,97 @@
 
 use std::fmt;
 
-use super::escape::escape;
-use super::numbers::{grouped, time, whole_microseconds};
-pub use super::rows::histogram_rows;
-use crate::histogram::log2::RECORDED_K;
-use crate::latency::{ClosedBy, Elapsed, InFlight, Ledger, Outcome};
+use nix::errno::Errno;
 
-/// Powers of two, undivided: the histogram that bpftrace's `hist()` gives.
-const DISPLAYED_K: u32 = 0;
+use super::View;
+use super::escape::escape;
+use super::numbers::{grouped, time, whole_units};
+use super::rows::{histogram_rows, linear_rows};
+use crate::histogram::log2::RECORDED_K;
+use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome};
 
 /// The quantiles of the summary, with their names.
 const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
 
-/// Below it, every whole microsecond has a bucket of its own.
-const EXACT_BELOW_US: u64 = 2 << RECORDED_K;
+/// Below it, every whole unit has a bucket of its own.
+const EXACT_BELOW: u64 = 2 << RECORDED_K;
 
 /// The whole result as text, ending in a line break.
 ///
 /// ```
 /// use std::time::Duration;
-/// use rlat::histogram::Histogram;
-/// use rlat::latency::{ClosedBy, Ledger, Outcome};
-/// use rlat::report::text;
+/// use rlat::histogram::{Histogram, Unit};
+/// use rlat::latency::{Call, ClosedBy, Ledger, Outcome};
+/// use rlat::report::{View, text};
 ///
-/// let mut histogram = Histogram::new();
+/// let mut histogram = Histogram::new(Unit::Us);
 /// histogram.record(3_210);
-/// let outcome = Outcome {
+/// let call = Call {
+///     syscall: "read".to_owned(),
 ///     histogram,
+///     linear: None,
 ///     ledger: Ledger { entered: 1, recorded: 1, ..Ledger::default() },
 ///     in_flight: Vec::new(),
+/// };
+/// let outcome = Outcome {
+///     calls: vec![call],
+///     missed_runs: None,
 ///     window: Duration::from_secs(30),
 ///     closed_by: ClosedBy::Time,
 /// };
-/// let text = text::measurement(&outcome);
+/// let text = text::measurement(&outcome, View::default());
 /// assert!(text.starts_with("@calls: 1\n@read_us:\n[2, 4)                 1 |@@@"));
 /// assert!(text.contains("\nledger: 1 entered = 1 recorded + 0 in flight"));
 /// ```
-pub fn measurement(outcome: &Outcome) -> String {
-    Text(outcome).to_string()
+pub fn measurement(outcome: &Outcome, view: View) -> String {
+    Text(outcome, view).to_string()
 }
 
-/// A outcome that is displayed as text.
-struct Text<'a>(&'a Outcome);
+/// An outcome that is displayed as text.
+struct Text<'a>(&'a Outcome, View);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(outcome) = self;
-        maps(f, outcome)?;
-        summary(f, outcome)?;
-        balance(f, outcome)?;
-        outside(f, &outcome.ledger)?;
-        lost(f, &outcome.ledger)?;
-        missed_runs(f, &outcome.ledger)?;
-        in_flight(f, outcome)
+        let Self(outcome, view) = self;
+        let several = outcome.calls.len() > 1;
+        for call in &outcome.calls {
+            maps(f, call, *view, several)?;
+        }
+        for call in &outcome.calls {
+            // One call needs no heading: it is what all of the text is about.
+            if several {
+                writeln!(f, "== {}", call.syscall)?;
+            }
+            summary(f, call, outcome)?;
+            balance(f, call)?;
+            outside(f, &call.ledger)?;
+            lost(f, &call.ledger)?;
+            in_flight(f, call)?;
+        }
+        missed_runs(f, outcome)
     }
 }
 
 /// What bpftrace would print. It prints nothing for a histogram without values.
-fn maps(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    writeln!(f, "@calls: {}", outcome.ledger.recorded)?;
-    let rows = outcome.histogram.rows(DISPLAYED_K);
+fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> fmt::Result {
+    let (name, unit) = (&call.syscall, call.histogram.unit().name());
+    let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
+    writeln!(f, "{counter}: {}", call.histogram.count())?;
+    let rows = match &call.linear {
+        Some(linear) => linear_rows(&linear.rows(), call.histogram.unit(), view.labels),
+        None => {
+            let rows = call.histogram.rows(view.k);
+            histogram_rows(&rows, call.histogram.unit(), view.labels)
+        }
+    };
     if !rows.is_empty() {
-        write!(f, "@read_us:\n{}", histogram_rows(&rows))?;
+        write!(f, "@{name}_{unit}:\n{rows}")?;
     }
     writeln!(f)
 }
 
-fn summary(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    let histogram = &outcome.histogram;
+fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::Result {
+    let histogram = &call.histogram;
     let window = format!(
         "{}{}",
         time(outcome.window.as_nanos()),
@@ -84,7 +107,8 @@ fn summary(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         }
     );
     let Some(mean) = histogram.mean_ns() else {
-        return writeln!(f, "latency: no call was recorded in {window}");
+        let what = if call.ledger.excluded > 0 { "put into the histogram" } else { "recorded" };
+        return writeln!(f, "latency: no call was {what} in {window}");
     };
     write!(f, "latency: ")?;
     for (name, known) in
@@ -98,17 +122,19 @@ fn summary(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
 
     let percentiles = PERCENTILES
         .map(|(name, permille)| (name, histogram.quantile_permille(permille).unwrap_or(0)));
-    let texts = percentiles.map(|(name, us)| format!("{name} {}", whole_microseconds(us)));
+    let unit = histogram.unit();
+    let texts = percentiles.map(|(name, n)| format!("{name} {}", whole_units(n, unit)));
     write!(f, "percentiles: {}", texts.join(", "))?;
-    if percentiles.iter().any(|&(_, us)| us >= EXACT_BELOW_US) {
-        write!(f, " (from {EXACT_BELOW_US} us up, at most 1/{} too high)", 1 << RECORDED_K)?;
+    if percentiles.iter().any(|&(_, n)| n >= EXACT_BELOW) {
+        let unit = unit.name();
+        write!(f, " (from {EXACT_BELOW} {unit} up, at most 1/{} too high)", 1 << RECORDED_K)?;
     }
     writeln!(f)
 }
 
 /// The ledger's line, and a loud one when it does not add up.
-fn balance(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    let ledger = &outcome.ledger;
+fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
+    let ledger = &call.ledger;
     let since_before = ledger.in_flight_since_before.unwrap_or(0);
     write!(f, "ledger: {} entered", grouped(ledger.entered))?;
     if since_before > 0 {
@@ -132,16 +158,51 @@ fn balance(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         };
         writeln!(f, "WARNING: the ledger does not add up, {what}: do not rely on these numbers")?;
     }
-    let counted = outcome.histogram.count();
+    let counted = call.histogram.count().saturating_add(ledger.excluded);
     if counted != ledger.recorded {
         writeln!(
             f,
-            "WARNING: the histogram holds {}, but {} were recorded: do not rely on these numbers",
+            "WARNING: the histogram accounts for {}, but {} were recorded: do not rely on these numbers",
             calls(counted),
             grouped(ledger.recorded),
         )?;
     }
+    returned(f, ledger)
+}
+
+/// What the recorded calls returned, if not all of them more than 0.
+fn returned(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
+    if ledger.returned_zero > 0 || ledger.returned_error > 0 {
+        let zero = grouped(ledger.returned_zero);
+        write!(
+            f,
+            "returned: {zero} of the recorded calls 0, {} an error",
+            grouped(ledger.returned_error)
+        )?;
+        let errors: Vec<String> = ledger
+            .errors
+            .iter()
+            .map(|(errno, count)| format!("{} {}", error_name(*errno), grouped(*count)))
+            .collect();
+        if !errors.is_empty() {
+            write!(f, " ({})", errors.join(", "))?;
+        }
+        writeln!(f)?;
+    }
+    if ledger.excluded > 0 {
+        let excluded = calls(ledger.excluded);
+        writeln!(f, "note: {excluded} not in the histogram, for what they returned (--ret)")?;
+    }
     Ok(())
+}
+
+/// `EAGAIN`, or the number of an error that has no name here.
+fn error_name(errno: i32) -> String {
+    match Errno::from_raw(errno) {
+        Errno::UnknownErrno if errno == 0 => "another error".to_owned(),
+        Errno::UnknownErrno => format!("errno {errno}"),
+        known => format!("{known:?}"),
+    }
 }
 
 /// Calls that the histogram lacks, or holds, for a reason that a reader should know. None is a fault.
@@ -163,7 +224,7 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     }
     if ledger.in_flight_since_before.is_none() {
         let what = "calls in flight during the whole window are not known";
-        writeln!(f, "note: {what}: looking at them needs CAP_SYS_PTRACE")?;
+        writeln!(f, "note: {what}: that needs CAP_SYS_PTRACE, and processes named by their ids")?;
     }
     Ok(())
 }
@@ -193,10 +254,11 @@ fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     Ok(())
 }
 
-fn missed_runs(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
-    let Some(missed) = ledger.missed_runs else {
+fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
+    let Some(missed) = outcome.missed_runs else {
         // Not knowing is worth a line only where it could have explained something.
-        if ledger.balance() != 0 || ledger.lost.total() > 0 {
+        let unexplained = |call: &Call| call.ledger.balance() != 0 || call.ledger.lost.total() > 0;
+        if outcome.calls.iter().any(unexplained) {
             writeln!(f, "missed runs: unknown, this kernel does not count them")?;
         }
         return Ok(());
@@ -204,10 +266,11 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     if missed.total() == 0 {
         return Ok(());
     }
+    let MissedRuns { entry, exit, thread_end } = missed;
     for (count, program, effect) in [
-        (missed.entry, "entry", "as many calls can be missing from every number above"),
-        (missed.exit, "exit", "as many calls can be counted as lost or in flight"),
-        (missed.thread_end, "thread end", "as many calls can be counted as in flight"),
+        (entry, "entry", "as many calls can be missing from every number above"),
+        (exit, "exit", "as many calls can be counted as lost or in flight"),
+        (thread_end, "thread end", "as many calls can be counted as in flight"),
     ] {
         if count > 0 {
             let times = if count == 1 { "time" } else { "times" };
@@ -221,32 +284,28 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     writeln!(f, "  next: measure again while no other tracing tool runs")
 }
 
-fn in_flight(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    let listed = outcome.in_flight.len() as u64;
-    for call in &outcome.in_flight {
-        in_flight_call(f, call)?;
-    }
-    let counted =
-        outcome.ledger.in_flight.saturating_add(outcome.ledger.in_flight_since_before.unwrap_or(0));
-    let unlisted = counted.saturating_sub(listed);
-    if unlisted > 0 {
-        writeln!(f, "in flight: {} not listed", calls(unlisted))?;
+fn in_flight(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
+    for in_flight in &call.in_flight {
+        in_flight_call(f, in_flight)?;
     }
     Ok(())
 }
 
 fn in_flight_call(f: &mut fmt::Formatter<'_>, call: &InFlight) -> fmt::Result {
-    let thread = escape(call.thread.as_bytes());
-    write!(f, "in flight: thread {} ({thread}), ", call.tid)?;
+    write!(f, "in flight: thread {} ({})", call.tid, escape(call.thread.as_bytes()))?;
+    if call.pid != call.tid {
+        write!(f, " of process {}", call.pid)?;
+    }
     match call.elapsed {
-        Elapsed::Exactly(duration) => write!(f, "{} so far", time(duration.as_nanos()))?,
+        Elapsed::Exactly(duration) => write!(f, ", {} so far", time(duration.as_nanos()))?,
         Elapsed::AtLeast(duration) => {
             let duration = time(duration.as_nanos());
-            write!(f, "more than {duration} (since before the window)")?;
+            write!(f, ", more than {duration} (since before the window)")?;
         }
     }
-    // The kernel reads the low 32 bits only; signed, since programs pass -1 when they have no descriptor.
-    write!(f, ", descriptor {}", call.descriptor as u32 as i32)?;
+    if let Some(descriptor) = call.descriptor {
+        write!(f, ", descriptor {descriptor}")?;
+    }
     match &call.target {
         Some(target) => writeln!(f, " -> {}", escape(target.as_bytes())),
         None => writeln!(f),
