@@ -15,9 +15,9 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
             kind: Kind::Permission,
             step,
             object,
-            cause: Cause::Explained(errno, Privileges::read().explain()),
+            cause: Cause::Explained(errno, why_forbidden()),
             next: "run it as root, or give it CAP_BPF and CAP_PERFMON (before Linux 5.8: \
-                   CAP_SYS_ADMIN)"
+                   CAP_SYS_ADMIN; before 5.11 also CAP_SYS_RESOURCE or a larger `ulimit -l`)"
                 .to_owned(),
         },
         // A seccomp filter may answer so for a call that the kernel has.
@@ -67,6 +67,22 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
             cause: Cause::Errno(errno),
             next: "`rlat -v` shows the steps before this one".to_owned(),
         },
+    }
+}
+
+/// What was looked at, and forbids it.
+fn why_forbidden() -> String {
+    let privileges = Privileges::read();
+    // `with_memlock` has tried to raise it, so that a limit that is still there is one that holds.
+    match getrlimit(Resource::RLIMIT_MEMLOCK) {
+        Ok((limit, _)) if limit != RLIM_INFINITY && counts_memlock() && privileges.can_load() => {
+            format!(
+                "maps and programs count against RLIMIT_MEMLOCK on this kernel, which is {} KiB and \
+                 could not be raised",
+                limit / 1024
+            )
+        }
+        _ => privileges.explain(),
     }
 }
 

@@ -281,7 +281,11 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
             )?;
         }
     }
-    writeln!(f, "  next: measure again while no other tracing tool runs")
+    writeln!(
+        f,
+        "  next: measure again while no other tracing tool runs, and fewer threads of the process \
+         share a CPU"
+    )
 }
 
 fn in_flight(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
