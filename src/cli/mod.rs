@@ -106,7 +106,11 @@ pub enum CheckFormat {
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// The process to measure, with all its threads
-    #[arg(value_name = "PID", value_parser = id())]
+    #[arg(
+        value_name = "PID",
+        value_parser = id(),
+        required_unless_present_any = ["version", "processes", "threads", "name", "cgroup", "all"]
+    )]
     pub process: Option<u32>,
 
     /// Measure only calls on this descriptor of the process
@@ -346,7 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn version_and_descriptor() {
+    fn something_to_measure_is_needed_unless_the_version_is_asked_for() {
+        assert!(parse("rlat -d 5").is_err());
+        assert!(parse("rlat --all").is_ok());
+        assert!(parse("rlat --all 1234").is_err());
         assert!(parse("rlat --version -v").unwrap().version);
         assert_eq!(parse("rlat 12 7").unwrap().measure.descriptor, Some(7));
     }

@@ -91,13 +91,6 @@ fn subject(args: &MeasureArgs) -> Result<Subject> {
     // A process that was named twice, or by two of its threads, is one.
     targets.sort_by_key(|target| target.pid);
     targets.dedup_by_key(|target| target.pid);
-    if targets.is_empty() {
-        return Err(usage(
-            "no process",
-            "nothing says whose calls to measure",
-            "name a process, as in `rlat 1234`, or use --tid, --comm, --cgroup or --all",
-        ));
-    }
     Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
 }
 
@@ -166,7 +159,8 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
         |_| "an unknown kernel".to_owned(),
         |name| format!("Linux {}", name.release().to_string_lossy()),
     );
-    let calls = args.syscalls.join(", ");
+    let calls: Vec<String> = args.syscalls.iter().map(|name| format!("{name}()")).collect();
+    let calls = calls.join(", ");
     match subject {
         Subject::Named(name) => {
             say(&format!("{calls} of threads named {} on {kernel}", escape(name.as_bytes())));

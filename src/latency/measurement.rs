@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::in_flight::{self, Blocked};
 use super::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
-use super::part::{Part, unlikely};
+use super::part::{Part, by_name, unlikely};
 use super::programs::{Plan, Returns, thread_end_program};
 use super::subject::{ScopeMaps, Subject};
 use super::syscall::Syscall;
@@ -104,7 +104,7 @@ impl<'a> Measurement<'a> {
         let program = thread_end_program(&scope, &names).map_err(|error| unlikely(&error))?;
         let maps: Vec<(String, i32)> =
             parts.iter().flat_map(Part::maps).chain(shared.iter().cloned()).collect();
-        let thread_end = load(&program, ProgramType::Tracepoint, &maps)?;
+        let thread_end = load(&program, ProgramType::Tracepoint, &by_name(&maps))?;
         steps(describe(&program, &thread_end));
 
         // The entries last: an entry that is seen has its exit seen, too.
@@ -145,7 +145,10 @@ impl<'a> Measurement<'a> {
             .flat_map(|part| [&part.enter.0, &part.exit.0])
             .chain([&self.thread_end.0])
             .map(|program| {
-                Ok((program.name(), verifier_log(program, ProgramType::Tracepoint, &maps)?))
+                Ok((
+                    program.name(),
+                    verifier_log(program, ProgramType::Tracepoint, &by_name(&maps))?,
+                ))
             })
             .collect()
     }

@@ -63,7 +63,7 @@ impl Part {
             own_maps(&syscall.name, &starts, &cpus).chain(shared.iter().cloned()).collect();
         let mut loaded = |program: std::result::Result<Program, AssembleError>| {
             let program = program.map_err(|error| unlikely(&error))?;
-            let loaded = load(&program, ProgramType::Tracepoint, &maps)?;
+            let loaded = load(&program, ProgramType::Tracepoint, &by_name(&maps))?;
             steps(describe(&program, &loaded));
             Ok((program, loaded))
         };
@@ -152,6 +152,11 @@ fn own_maps(
     cpus: &MmapableArray,
 ) -> impl Iterator<Item = (String, i32)> {
     [(starts_map(syscall), starts.number()), (cpus_map(syscall), cpus.number())].into_iter()
+}
+
+/// Maps as linking takes them.
+pub(super) fn by_name(maps: &[(String, i32)]) -> Vec<(&str, i32)> {
+    maps.iter().map(|(name, number)| (name.as_str(), *number)).collect()
 }
 
 /// The error for a program of ours that cannot be put together.

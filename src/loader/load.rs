@@ -63,7 +63,7 @@ impl AsFd for LoadedProgram {
 pub fn load(
     program: &Program,
     program_type: ProgramType,
-    maps: &[(impl AsRef<str>, i32)],
+    maps: &[(&str, i32)],
 ) -> Result<LoadedProgram> {
     let code = link(program, maps)?;
     let spec = spec(program, program_type, &code);
@@ -80,7 +80,7 @@ pub fn load(
 pub fn verifier_log(
     program: &Program,
     program_type: ProgramType,
-    maps: &[(impl AsRef<str>, i32)],
+    maps: &[(&str, i32)],
 ) -> Result<String> {
     let code = link(program, maps)?;
     match logged(spec(program, program_type, &code), LogLevel::EveryPath) {
@@ -89,7 +89,7 @@ pub fn verifier_log(
     }
 }
 
-fn link(program: &Program, maps: &[(impl AsRef<str>, i32)]) -> Result<Vec<u8>> {
+fn link(program: &Program, maps: &[(&str, i32)]) -> Result<Vec<u8>> {
     let linked = program.link(maps).map_err(|error| Error {
         kind: Kind::Other,
         step: Step::Assemble,
