@@ -17,18 +17,33 @@ use crate::error::{Cause, Error, Kind, Result, Step};
 /// took a part and left, as `head` does: it had what it wanted.
 pub(super) fn write_result(text: &str) -> Result<()> {
     let Err((written, errno)) = write_all(io::stdout(), text.as_bytes()) else { return Ok(()) };
-    let reader_left = errno == Errno::EPIPE && written > 0;
-    if !reader_left {
-        let _ = io::stderr().write_all(text.as_bytes());
+    if errno == Errno::EPIPE && written > 0 {
+        return Err(refused(errno, QUIET));
     }
-    let what_now = if reader_left { QUIET } else { "the result is on standard error instead" };
-    Err(Error {
+    let _ = io::stderr().write_all(text.as_bytes());
+    Err(refused(errno, "the result is on standard error instead"))
+}
+
+/// Writes to standard output what a user can ask for again, so that it need not be saved.
+///
+/// # Errors
+/// [`Kind::Other`] when standard output did not take all of it, without a message when its reader
+/// has left.
+pub(super) fn write_listing(text: &str) -> Result<()> {
+    write_all(io::stdout(), text.as_bytes()).map_err(|(_, errno)| match errno {
+        Errno::EPIPE => refused(errno, QUIET),
+        _ => refused(errno, "write it elsewhere"),
+    })
+}
+
+fn refused(errno: Errno, next: &str) -> Error {
+    Error {
         kind: Kind::Other,
         step: Step::Output,
         object: "standard output".to_owned(),
         cause: Cause::Errno(errno),
-        next: what_now.to_owned(),
-    })
+        next: next.to_owned(),
+    }
 }
 
 /// The next step of an error that is not worth a message.
