@@ -11,8 +11,8 @@
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
 //! Beside them: [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`process`] what /proc
-//! knows, [`host`] on what all of this runs, [`error`] what can go wrong; [`commands`] and [`cli`] put
-//! it together.
+//! knows, [`host`] on what all of this runs, [`preflight`] whether it can, [`error`] what can go wrong;
+//! [`commands`] and [`cli`] put it together.
 //!
 //! ```no_run
 //! use rlat::latency::{ClosedBy, Measurement, Request};
@@ -38,6 +38,7 @@ pub mod insn;
 pub mod latency;
 pub mod loader;
 pub mod maps;
+pub mod preflight;
 pub mod process;
 pub mod report;
 pub mod tracefs;

@@ -232,7 +232,7 @@ impl<'a> Measurement<'a> {
 }
 
 /// Without the helper, a process in another PID namespace could not be told from others.
-fn require_namespace_helper(target: &Target) -> Result<()> {
+pub(crate) fn require_namespace_helper(target: &Target) -> Result<()> {
     let inside = matches!(target.namespace, PidNamespace::Other { .. });
     if !inside || probe(Feature::NamespaceHelper) != Answer::No {
         return Ok(());

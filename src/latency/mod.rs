@@ -28,6 +28,7 @@ mod wait;
 
 pub use bucket::emit_bucket_index;
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
+pub(crate) use measurement::require_namespace_helper;
 pub use measurement::{Measurement, Request};
 pub use outcome::{ClosedBy, Outcome};
 pub use programs::{Plan, Programs};
