@@ -250,13 +250,13 @@ pub(crate) fn require_namespace_helper(target: &Target) -> Result<()> {
     })
 }
 
-fn tracepoint(tracefs: &Tracefs, category: &str, name: &str) -> Result<Tracepoint> {
+pub(crate) fn tracepoint(tracefs: &Tracefs, category: &str, name: &str) -> Result<Tracepoint> {
     let id = tracefs.tracepoint_id(category, name)?;
     Ok(Tracepoint { category: category.to_owned(), name: name.to_owned(), id })
 }
 
 /// Where a field of 8 bytes is in a tracepoint's context. Kernels differ in what stands before it.
-fn field_offset(tracefs: &Tracefs, tracepoint: &Tracepoint, name: &str) -> Result<i16> {
+pub(crate) fn field_offset(tracefs: &Tracefs, tracepoint: &Tracepoint, name: &str) -> Result<i16> {
     let format = tracefs.format(&tracepoint.category, &tracepoint.name)?;
     let field = format.field(name).filter(|field| field.size == 8);
     field.and_then(|field| i16::try_from(field.offset).ok()).ok_or_else(|| Error {

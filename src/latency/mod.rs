@@ -28,8 +28,8 @@ mod wait;
 
 pub use bucket::emit_bucket_index;
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
-pub(crate) use measurement::require_namespace_helper;
 pub use measurement::{Measurement, Request};
+pub(crate) use measurement::{field_offset, require_namespace_helper, tracepoint};
 pub use outcome::{ClosedBy, Outcome};
 pub use programs::{Plan, Programs};
 pub use wait::wait;

@@ -2,20 +2,13 @@
 
 use nix::errno::Errno;
 
-use super::{Question, Verdict};
+use super::{Question, Verdict, trial};
 use crate::error::{Error, Kind};
 use crate::loader::sys::perf_event_open_dummy;
 use crate::loader::{Answer, Feature, counts_missed_runs, probe};
 use crate::maps::cpus;
 use crate::process::{PidNamespace, Privileges, Target};
 use crate::tracefs::Tracefs;
-
-/// The tracepoints that a measurement of read() calls uses.
-pub(super) const TRACEPOINTS: [(&str, &str); 3] = [
-    ("syscalls", "sys_enter_read"),
-    ("syscalls", "sys_exit_read"),
-    ("sched", "sched_process_exit"),
-];
 
 /// What a feature is for.
 struct Use {
@@ -143,17 +136,12 @@ fn tracepoints(tracefs: Option<&Tracefs>) -> Verdict {
     let Some(tracefs) = tracefs else {
         return Verdict::could_not_tell("tracefs lists them");
     };
-    let refusal = TRACEPOINTS.iter().find_map(|(category, name)| {
-        tracefs.tracepoint_id(category, name).and(tracefs.format(category, name)).err()
-    });
-    match refusal {
-        None => Verdict::yes(
-            TRACEPOINTS.map(|(category, name)| format!("{category}:{name}")).join(", "),
-        ),
-        Some(error) if error.kind == Kind::Permission => {
+    match trial::tracepoints(tracefs) {
+        Ok(names) => Verdict::yes(names.join(", ")),
+        Err(error) if error.kind == Kind::Permission => {
             Verdict::could_not_tell(format!("{}: {}", error.object, error.cause))
         }
-        Some(error) => refused(&error),
+        Err(error) => refused(&error),
     }
 }
 

@@ -1,9 +1,8 @@
 //! The steps of a measurement, without the last one.
 
-use super::features::TRACEPOINTS;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{Assembler, Helper, Reg};
-use crate::latency::require_namespace_helper;
+use crate::latency::{field_offset, require_namespace_helper, tracepoint};
 use crate::loader::sys::{ProgramType, perf_event_open_dummy};
 use crate::loader::{load, refusal};
 use crate::maps::{HashMap, MmapableArray, cpus};
@@ -21,18 +20,25 @@ const TRIAL: &str = "rlat_trial";
 pub(super) fn measurement(own: Result<Target>, tracefs: Result<Tracefs>) -> Result<()> {
     let (own, tracefs) = (own?, tracefs?);
     require_namespace_helper(&own)?;
-    for (category, name) in TRACEPOINTS {
-        tracefs.tracepoint_id(category, name)?;
-        tracefs.format(category, name)?;
-    }
+    tracepoints(&tracefs)?;
     MmapableArray::create(TRIAL, 1, 1)?;
     HashMap::<u32, u64>::create(TRIAL, 1)?;
     cpus::possible_count()?;
     load_program()?;
     let cpu = cpus::first_online()?;
     perf_event_open_dummy(cpu)
-        .map_err(|errno| refusal::of_bpf(errno, Step::Attach, "any program to a tracepoint"))?;
+        .map_err(|errno| refusal::of_bpf(errno, Step::Attach, "to a tracepoint"))?;
     Ok(())
+}
+
+/// Looks for the tracepoints of a measurement of read() calls, and returns their names.
+pub(super) fn tracepoints(tracefs: &Tracefs) -> Result<[String; 3]> {
+    let enter = tracepoint(tracefs, "syscalls", "sys_enter_read")?;
+    let exit = tracepoint(tracefs, "syscalls", "sys_exit_read")?;
+    let thread_end = tracepoint(tracefs, "sched", "sched_process_exit")?;
+    field_offset(tracefs, &enter, "fd")?;
+    field_offset(tracefs, &exit, "ret")?;
+    Ok([enter, exit, thread_end].map(|tracepoint| tracepoint.to_string()))
 }
 
 /// A program of the type that a measurement loads. The clock is what it may use only if its license
