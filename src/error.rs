@@ -45,6 +45,8 @@ pub enum Step {
     Target,
     /// Finding or mounting tracefs.
     Tracefs,
+    /// Listing tracepoints.
+    List,
     /// Reading the id or the format of a tracepoint.
     Tracepoint,
     /// Putting a program together from instructions.
@@ -67,6 +69,7 @@ impl fmt::Display for Step {
             Self::Arguments => "use",
             Self::Target => "measure",
             Self::Tracefs => "use tracefs at",
+            Self::List => "list",
             Self::Tracepoint => "use tracepoint",
             Self::Assemble => "assemble program",
             Self::Map => "create map",

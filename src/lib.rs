@@ -11,7 +11,8 @@
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
 //! Beside them: [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`process`] what /proc
-//! knows, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
+//! knows, [`host`] on what all of this runs, [`preflight`] whether it can, [`error`] what can go wrong;
+//! [`commands`] and [`cli`] put it together.
 //!
 //! ```no_run
 //! use rlat::histogram::Unit;
@@ -40,10 +41,12 @@ pub mod cli;
 pub mod commands;
 pub mod error;
 pub mod histogram;
+pub mod host;
 pub mod insn;
 pub mod latency;
 pub mod loader;
 pub mod maps;
+pub mod preflight;
 pub mod process;
 pub mod report;
 pub mod tracefs;

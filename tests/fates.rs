@@ -67,7 +67,8 @@ fn a_call_from_before_the_window_that_returns_inside_it_is_noted_and_not_recorde
     assert_eq!(
         notes(&report),
         [
-            "2 calls already in flight when the window opened, returned inside it: not in the histogram"
+            "2 calls already in flight when the window opened, on any descriptor, came back inside it: not \
+             in the histogram"
         ],
         "{report}"
     );
@@ -87,8 +88,7 @@ fn a_call_that_is_still_in_flight_at_the_end_is_listed_with_its_thread_and_descr
     assert_eq!(report.in_flight().len(), 2, "{report}");
     for reader in readers {
         let name = std::fs::read_to_string(format!("/proc/{reader}/comm")).unwrap();
-        let call =
-            format!("thread {reader} ({}) of process {}, ", name.trim_end(), workload.pid);
+        let call = format!("thread {reader} ({}) of process {}, ", name.trim_end(), workload.pid);
         let ends = format!(" so far, descriptor 0 -> {}", input.display());
         let is_it = |line: &&str| line.starts_with(&call) && line.ends_with(&ends);
         assert!(report.in_flight().iter().any(is_it), "{call} ... {ends} in {report}");

@@ -2,9 +2,9 @@
 //!
 //! Two kinds: those that the programs saw entering, whose start is still in the store; and those that
 //! began before the window opened, which no program ever saw. The second kind is found by looking at
-//! what each thread is doing, once after opening and once after closing: a thread that was in the
-//! call both times, and of which the programs saw neither an entry nor an exit (it has no slot), was
-//! in it all the time. A read() that hangs for the whole window is the one that the user came for.
+//! what each thread is doing just before the window closes: a thread that is blocked in the call, and
+//! of which the programs have seen neither an entry nor an exit (it has no slot), was in it all the
+//! time. A read() that hangs for the whole window is the one that the user came for.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -112,18 +112,18 @@ pub(super) fn entered(
         .collect()
 }
 
-/// The calls that were in flight when the window opened, and are so still.
+/// The calls that entered before the window opened and were in flight when it closed: those of
+/// blocked threads without a slot.
 pub(super) fn since_before(
     syscall: &Syscall,
     slots: &BTreeMap<u32, (u32, Slot)>,
-    at_opening: &[Blocked],
-    now: &[Blocked],
+    blocked: &[Blocked],
     window: Duration,
 ) -> Vec<InFlight> {
-    at_opening
+    blocked
         .iter()
         .filter(|blocked| syscall.number == Some(blocked.number))
-        .filter(|blocked| now.contains(blocked) && !slots.contains_key(&blocked.tid))
+        .filter(|blocked| !slots.contains_key(&blocked.tid))
         .map(|blocked| {
             let elapsed = Elapsed::AtLeast(window);
             describe(syscall, blocked.pid, blocked.tid, blocked.argument, elapsed)
@@ -158,10 +158,8 @@ mod tests {
         let window = Duration::from_secs(1);
         let blocked = |tid, number| Blocked { pid: 1, tid, number, argument: 3 };
         let slots = BTreeMap::from([(1, slot(0)), (2, slot(50))]);
-        let at_opening =
-            [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(4, 0), blocked(6, 1)];
-        let now = [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(5, 0), blocked(6, 1)];
-        let calls = since_before(&read(), &slots, &at_opening, &now, window);
+        let blocked = [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(4, 1)];
+        let calls = since_before(&read(), &slots, &blocked, window);
         assert_eq!(calls.iter().map(|call| call.tid).collect::<Vec<_>>(), [3]);
         assert_eq!(calls[0].elapsed, Elapsed::AtLeast(window));
 

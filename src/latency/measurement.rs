@@ -60,7 +60,6 @@ pub struct Measurement<'a> {
     control: MmapableArray,
     scope_maps: ScopeMaps,
     opened_ns: u64,
-    blocked_at_opening: Option<Vec<Blocked>>,
     _attachments: Vec<Attachment>,
 }
 
@@ -123,7 +122,6 @@ impl<'a> Measurement<'a> {
             control,
             scope_maps,
             opened_ns: 0,
-            blocked_at_opening: None,
             _attachments: attachments,
         })
     }
@@ -157,7 +155,6 @@ impl<'a> Measurement<'a> {
     pub fn open(&mut self) {
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
-        self.blocked_at_opening = self.blocked();
     }
 
     /// How many calls have been recorded so far.
@@ -170,20 +167,19 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// As bpf(2), when a store of starts cannot be read.
     pub fn close(&self, closed_by: ClosedBy) -> Result<Outcome> {
+        let blocked = self.blocked();
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
-        let blocked_now = self.blocked();
         // A program that saw the window open may still be at work. Where the kernel cannot wait for
         // it, a short sleep is far more than a program takes.
         if sys::wait_for_running_programs().is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
         let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
-        let stayed = self.blocked_at_opening.as_deref().zip(blocked_now.as_deref());
         let calls = self
             .parts
             .iter()
-            .map(|part| part.collect(self.request.subject, stayed, closed_ns, window))
+            .map(|part| part.collect(self.request.subject, blocked.as_deref(), closed_ns, window))
             .collect::<Result<_>>()?;
         Ok(Outcome { calls, missed_runs: self.missed_runs(), window, closed_by })
     }
@@ -213,7 +209,7 @@ impl<'a> Measurement<'a> {
 }
 
 /// Without the helper, a process in another PID namespace could not be told from others.
-fn require_namespace_helper(subject: &Subject) -> Result<()> {
+pub(crate) fn require_namespace_helper(subject: &Subject) -> Result<()> {
     let inside = |namespace| matches!(namespace, PidNamespace::Other { .. });
     let Some(target) = subject.targets().iter().find(|target| inside(target.namespace)) else {
         return Ok(());

@@ -32,6 +32,7 @@ mod wait;
 
 pub use bucket::{emit_bucket_index, emit_linear_index};
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
+pub(crate) use measurement::require_namespace_helper;
 pub use measurement::{Measurement, Request};
 pub use outcome::{Call, ClosedBy, Outcome};
 pub use programs::{Plan, Returns, enter_program, exit_program, thread_end_program};

@@ -210,7 +210,8 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     for (count, what) in [
         (
             ledger.exits_without_start,
-            "already in flight when the window opened, returned inside it: not in the histogram",
+            "already in flight when the window opened, on any descriptor, came back inside it: not in \
+             the histogram",
         ),
         (
             ledger.restarted,

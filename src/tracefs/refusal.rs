@@ -10,7 +10,7 @@ use crate::error::{Cause, Error, Kind, Step};
 use crate::process::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
 
 /// What a user can do who lacks a privilege.
-const BE_ROOT: &str = "run as root, or give CAP_DAC_READ_SEARCH and mount tracefs: \
+const BE_ROOT: &str = "run as root, or give CAP_DAC_READ_SEARCH beside CAP_BPF and CAP_PERFMON, and mount tracefs: \
                        `mount -t tracefs tracefs /sys/kernel/tracing`";
 
 /// What a user can do who is root inside a user namespace only.
