@@ -82,12 +82,11 @@ fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> f
     let (name, unit) = (&call.syscall, call.histogram.unit().name());
     let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
     writeln!(f, "{counter}: {}", call.histogram.count())?;
-    let rows = match &call.linear {
-        Some(linear) => linear_rows(&linear.rows(), call.histogram.unit(), view.labels),
-        None => {
-            let rows = call.histogram.rows(view.k);
-            histogram_rows(&rows, call.histogram.unit(), view.labels)
-        }
+    let unit_of_edges = call.histogram.unit();
+    let rows = if let Some(linear) = &call.linear {
+        linear_rows(&linear.rows(), unit_of_edges, view.labels)
+    } else {
+        histogram_rows(&call.histogram.rows(view.k), unit_of_edges, view.labels)
     };
     if !rows.is_empty() {
         write!(f, "@{name}_{unit}:\n{rows}")?;
