@@ -43,6 +43,7 @@ fn recorded(values_ns: impl IntoIterator<Item = u64>) -> Outcome {
     Outcome {
         calls: vec![call],
         missed_runs: Some(MissedRuns::default()),
+        unfollowed: None,
         window: Duration::from_secs(30),
         closed_by: ClosedBy::Time,
     }

@@ -53,6 +53,20 @@ fn refused(errno: Errno, next: &str) -> Error {
     }
 }
 
+/// Writes the result to standard error, since standard output is that of the command.
+///
+/// # Errors
+/// [`Kind::Other`] when it did not take all of it.
+pub(super) fn write_result_beside_command(text: &str) -> Result<()> {
+    write_all(io::stderr(), text.as_bytes()).map_err(|(_, errno)| Error {
+        kind: Kind::Other,
+        step: Step::Output,
+        object: "standard error".to_owned(),
+        cause: Cause::Errno(errno),
+        next: "let standard error lead to where it can be written".to_owned(),
+    })
+}
+
 /// The next step of an error that is not worth a message.
 const QUIET: &str = "";
 

@@ -25,13 +25,14 @@ pub(super) struct Blocked {
     argument: u64,
 }
 
-/// The threads of the subject's processes that are blocked in one of these calls now, on one of the
-/// descriptors if any are given.
+/// The threads of the subject that are blocked in one of these calls now, on one of the descriptors if
+/// any are given. `processes` are the subject's, as we see them.
 ///
 /// `None` when the kernel does not let us look, and when the subject is no list of processes: to
 /// look at every thread of the host would take too long.
 pub(super) fn blocked_threads(
     subject: &Subject,
+    processes: &[u32],
     syscalls: &[Syscall],
     descriptors: &[u32],
 ) -> Option<Vec<Blocked>> {
@@ -39,7 +40,7 @@ pub(super) fn blocked_threads(
         return None;
     }
     let mut blocked = Vec::new();
-    for (pid, tid) in threads(subject) {
+    for (pid, tid) in threads(subject, processes) {
         match activity(pid, tid) {
             Ok(Activity::InSyscall { number, args: [argument, ..], .. }) => {
                 let measured = syscalls.iter().any(|syscall| syscall.number == Some(number));
@@ -57,13 +58,13 @@ pub(super) fn blocked_threads(
 }
 
 /// Process and thread ids, as we see them, of the subject's threads.
-fn threads(subject: &Subject) -> Vec<(u32, u32)> {
+fn threads(subject: &Subject, processes: &[u32]) -> Vec<(u32, u32)> {
     let all = |pid| tids(pid).into_iter().map(move |tid| (pid, tid));
     match subject {
         Subject::Threads(targets) => {
             targets.iter().map(|target| (target.pid, target.requested)).collect()
         }
-        _ => subject.targets().iter().flat_map(|target| all(target.pid)).collect(),
+        _ => processes.iter().copied().flat_map(all).collect(),
     }
 }
 
@@ -80,7 +81,8 @@ pub(super) fn by_visible_tid(
         };
         return slots.into_iter().map(|(key, slot)| (key, (process(key, &slot), slot))).collect();
     }
-    let visible: BTreeMap<u32, (u32, u32)> = threads(subject)
+    let processes: Vec<u32> = subject.targets().iter().map(|target| target.pid).collect();
+    let visible: BTreeMap<u32, (u32, u32)> = threads(subject, &processes)
         .into_iter()
         .filter_map(|(pid, tid)| Some((innermost_tid(pid, tid)?, (pid, tid))))
         .collect();

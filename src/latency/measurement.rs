@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
+use super::family::Family;
 use super::in_flight::{self, Blocked};
 use super::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
 use super::part::{Part, by_name, unlikely};
@@ -59,6 +60,9 @@ pub struct Measurement<'a> {
     thread_end: (Program, LoadedProgram),
     control: MmapableArray,
     scope_maps: ScopeMaps,
+    family: Option<Family>,
+    /// The processes that were there when the window opened.
+    at_opening: Vec<u32>,
     opened_ns: u64,
     _attachments: Vec<Attachment>,
 }
@@ -79,6 +83,15 @@ impl<'a> Measurement<'a> {
         };
         let scope = request.subject.scope()?;
         let scope_maps = request.subject.create_maps()?;
+        // Before everything else: whoever is forked from now on is known when the window opens.
+        let cpu = cpus::first_online()?;
+        let family = match request.subject {
+            Subject::Family(_) => {
+                let members: Vec<(String, i32)> = scope_maps.numbers().collect();
+                Some(Family::follow(request.tracefs, &members, cpu, steps)?)
+            }
+            _ => None,
+        };
         let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
         let shared: Vec<(String, i32)> =
             scope_maps.numbers().chain([(CONTROL_MAP.to_owned(), control.number())]).collect();
@@ -107,7 +120,6 @@ impl<'a> Measurement<'a> {
         steps(describe(&program, &thread_end));
 
         // The entries last: an entry that is seen has its exit seen, too.
-        let cpu = cpus::first_online()?;
         let mut attachments = vec![attach(&thread_end, &on_thread_end, cpu)?];
         for part in &parts {
             attachments.push(attach(&part.exit.1, &part.syscall.exit, cpu)?);
@@ -121,6 +133,8 @@ impl<'a> Measurement<'a> {
             thread_end: (program, thread_end),
             control,
             scope_maps,
+            family,
+            at_opening: Vec::new(),
             opened_ns: 0,
             _attachments: attachments,
         })
@@ -137,11 +151,13 @@ impl<'a> Measurement<'a> {
             .flat_map(Part::maps)
             .chain(self.scope_maps.numbers())
             .chain([(CONTROL_MAP.to_owned(), self.control.number())])
+            .chain(self.family.iter().flat_map(Family::maps))
             .collect();
         self.parts
             .iter()
             .flat_map(|part| [&part.enter.0, &part.exit.0])
             .chain([&self.thread_end.0])
+            .chain(self.family.iter().flat_map(Family::programs))
             .map(|program| {
                 Ok((
                     program.name(),
@@ -153,6 +169,9 @@ impl<'a> Measurement<'a> {
 
     /// Opens the window.
     pub fn open(&mut self) {
+        // A call that hangs all the time is one of a process that is there now. To ask later could
+        // call bpf(2) on a map while the window is open.
+        self.at_opening = self.processes();
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
     }
@@ -170,6 +189,8 @@ impl<'a> Measurement<'a> {
         let blocked = self.blocked();
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
+        // Before our own bpf(2) on the members' map can make the kernel skip a program.
+        let unfollowed = self.family.as_ref().map(Family::unfollowed);
         // A program that saw the window open may still be at work. Where the kernel cannot wait for
         // it, a short sleep is far more than a program takes.
         if sys::wait_for_running_programs().is_err() {
@@ -181,13 +202,19 @@ impl<'a> Measurement<'a> {
             .iter()
             .map(|part| part.collect(self.request.subject, blocked.as_deref(), closed_ns, window))
             .collect::<Result<_>>()?;
-        Ok(Outcome { calls, missed_runs: self.missed_runs(), window, closed_by })
+        Ok(Outcome { calls, missed_runs: self.missed_runs(), unfollowed, window, closed_by })
     }
 
     /// Threads that are blocked in a measured call now; `None` where that cannot be known.
     fn blocked(&self) -> Option<Vec<Blocked>> {
         let Request { subject, syscalls, descriptors, .. } = &self.request;
-        in_flight::blocked_threads(subject, syscalls, descriptors)
+        in_flight::blocked_threads(subject, &self.at_opening, syscalls, descriptors)
+    }
+
+    /// The subject's processes now, with the children that are followed.
+    fn processes(&self) -> Vec<u32> {
+        let named = || self.request.subject.targets().iter().map(|target| target.pid).collect();
+        self.scope_maps.members().unwrap_or_else(named)
     }
 
     fn set_window(&self, state: u64) {

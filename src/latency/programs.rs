@@ -80,7 +80,7 @@ pub(super) mod stack {
     /// u32: the thread in the initial PID namespace, as the key of a slot.
     pub(in super::super) const TID: i16 = -4;
     /// u32: the CPU, as the index of a region.
-    pub(super) const CPU: i16 = -8;
+    pub(in super::super) const CPU: i16 = -8;
     /// `struct bpf_pidns_info`: two u32, the thread and the process as people see them.
     pub(in super::super) const IDS: i16 = -16;
     /// 16 bytes: the thread's name.

@@ -513,6 +513,18 @@ pub fn pidfd_open(pid: u32) -> Result<OwnedFd> {
     own(Errno::result(fd)? as i32)
 }
 
+/// Gives up the capabilities that this process would pass on by execve(2) as they are, `ambient` in
+/// capabilities(7), Linux 4.3.
+///
+/// # Errors
+/// None that a kernel of today has.
+pub fn clear_ambient_capabilities() -> Result<()> {
+    // SAFETY: the call takes integers.
+    let result =
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    Errno::result(result).map(drop)
+}
+
 /// Mounts a filesystem that needs no device and no option, read-only and attached to no folder: only
 /// the holder of the descriptor sees it. Linux 5.2.
 ///

@@ -13,7 +13,7 @@ use super::escape::escape;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
 use crate::histogram::log2::RECORDED_K;
-use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome};
+use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Unfollowed};
 
 /// The quantiles of the summary, with their names.
 const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
@@ -41,6 +41,7 @@ const EXACT_BELOW: u64 = 2 << RECORDED_K;
 /// let outcome = Outcome {
 ///     calls: vec![call],
 ///     missed_runs: None,
+///     unfollowed: None,
 ///     window: Duration::from_secs(30),
 ///     closed_by: ClosedBy::Time,
 /// };
@@ -72,6 +73,9 @@ impl fmt::Display for Text<'_> {
             outside(f, &call.ledger)?;
             lost(f, &call.ledger)?;
             in_flight(f, call)?;
+        }
+        if let Some(children) = outcome.unfollowed {
+            unfollowed(f, children)?;
         }
         missed_runs(f, outcome)
     }
@@ -252,6 +256,28 @@ fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+/// Children whose calls are in no number, as far as that is known.
+fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
+    let Unfollowed { no_room, missed_forks } = children;
+    if no_room > 0 {
+        writeln!(
+            f,
+            "WARNING: there was no room to follow {} more processes and threads: their calls are \
+             missing\n  next: follow a smaller part of the work",
+            grouped(no_room),
+        )?;
+    }
+    match missed_forks {
+        Some(missed @ 1..) => writeln!(
+            f,
+            "WARNING: the kernel skipped the fork program {} times: the calls of as many children \
+             can be missing\n  next: measure again while no other tracing tool runs",
+            grouped(missed),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
