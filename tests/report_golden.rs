@@ -114,7 +114,7 @@ fn everything_wrong() {
         recorded: 1995,
         in_flight: 0,
         ended_without_exit: 1,
-        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1 },
+        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1, ..Lost::default() },
         exits_without_start: 1,
         in_flight_since_before: None,
         restarted: 12,

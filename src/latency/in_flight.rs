@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::layout::{Slot, SlotState};
 use super::{Elapsed, InFlight, Subject, Syscall};
 use crate::process::{
-    Activity, PidNamespace, Status, activity, descriptor_target, innermost_tid, thread_name, tids,
+    Activity, PidNamespace, Stat, Status, activity, descriptor_target, innermost_tid, thread_name,
+    tids,
 };
 
 /// A thread that is blocked in a system call.
@@ -42,7 +43,7 @@ pub(super) fn blocked_threads(
     let mut blocked = Vec::new();
     for (pid, tid) in threads(subject, processes) {
         match activity(pid, tid) {
-            Ok(Activity::InSyscall { number, args: [argument, ..], .. }) => {
+            Ok(Activity::InSyscall { number, args: [argument, ..], .. }) if !is_ending(tid) => {
                 let measured = syscalls.iter().any(|syscall| syscall.number == Some(number));
                 let wanted = descriptors.is_empty() || descriptors.contains(&(argument as u32));
                 if measured && wanted {
@@ -55,6 +56,12 @@ pub(super) fn blocked_threads(
         }
     }
     Some(blocked)
+}
+
+/// Whether the thread is on its way out. Such a thread still shows the call that a deadly signal
+/// ended, until the kernel takes its stack away; asked after that call, so as not to believe in it.
+fn is_ending(tid: u32) -> bool {
+    Stat::read(tid).map_or(true, |stat| stat.has_ended() || stat.is_exiting())
 }
 
 /// Process and thread ids, as we see them, of the subject's threads.

@@ -119,12 +119,27 @@ fn logged(spec: ProgramSpec<'_>, level: LogLevel) -> (nix::Result<OwnedFd>, LogB
     let mut bytes = FIRST_LOG_BYTES;
     loop {
         let (result, log) = sys::prog_load_logged(spec, level, bytes);
-        if result.as_ref().err() != Some(&Errno::ENOSPC) || bytes == LARGEST_LOG_BYTES {
+        if result.as_ref().err() != Some(&Errno::ENOSPC) {
             return (result, log);
+        }
+        if bytes == LARGEST_LOG_BYTES {
+            return (result, with_the_end(spec, log));
         }
         let wanted = u32::try_from(log.true_size).unwrap_or(u32::MAX);
         bytes = wanted.max(bytes * 2).min(LARGEST_LOG_BYTES);
     }
+}
+
+/// A log that is too long for any buffer keeps its end from Linux 6.4 on. Before, it keeps its
+/// beginning, and the message at the end has to be asked for without the way there.
+fn with_the_end(spec: ProgramSpec<'_>, mut log: LogBuffer) -> LogBuffer {
+    if log.true_size == 0 {
+        let (_, end) = sys::prog_load_logged(spec, LogLevel::Messages, FIRST_LOG_BYTES);
+        let whole_lines = log.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        log.bytes.truncate(whole_lines);
+        log.bytes.extend(end.bytes);
+    }
+    log
 }
 
 fn explain(errno: Errno, program: &Program, log: &LogBuffer) -> Error {

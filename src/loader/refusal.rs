@@ -10,14 +10,31 @@ use crate::process::Privileges;
 /// The error for a refused map, program or attachment that the verifier had no part in.
 pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
     let object = object.to_owned();
+    if errno == Errno::EPERM
+        && let Some(limit) = guilty_memlock(step)
+    {
+        let why = format!(
+            "the limit on locked memory is {} KiB, against which Linux counts BPF before 5.11, and \
+             raising it needs CAP_SYS_RESOURCE",
+            limit / 1024
+        );
+        return Error {
+            kind: Kind::Permission,
+            step,
+            object,
+            cause: Cause::Explained(errno, why),
+            next: "run `ulimit -l unlimited` as root before, or give it CAP_SYS_RESOURCE, too"
+                .to_owned(),
+        };
+    }
     match errno {
         Errno::EPERM | Errno::EACCES => Error {
             kind: Kind::Permission,
             step,
             object,
-            cause: Cause::Explained(errno, why_forbidden()),
+            cause: Cause::Explained(errno, Privileges::read().explain()),
             next: "run it as root, or give it CAP_BPF and CAP_PERFMON (before Linux 5.8: \
-                   CAP_SYS_ADMIN; before 5.11 also CAP_SYS_RESOURCE or a larger `ulimit -l`)"
+                   CAP_SYS_ADMIN)"
                 .to_owned(),
         },
         // A seccomp filter may answer so for a call that the kernel has.
@@ -70,22 +87,6 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
     }
 }
 
-/// What was looked at, and forbids it.
-fn why_forbidden() -> String {
-    let privileges = Privileges::read();
-    // `with_memlock` has tried to raise it, so that a limit that is still there is one that holds.
-    match getrlimit(Resource::RLIMIT_MEMLOCK) {
-        Ok((limit, _)) if limit != RLIM_INFINITY && counts_memlock() && privileges.can_load() => {
-            format!(
-                "maps and programs count against RLIMIT_MEMLOCK on this kernel, which is {} KiB and \
-                 could not be raised",
-                limit / 1024
-            )
-        }
-        _ => privileges.explain(),
-    }
-}
-
 /// Runs a bpf(2) command, and once more with a raised limit where the limit can be the cause.
 ///
 /// Before Linux 5.11 maps and programs counted against `RLIMIT_MEMLOCK`, and too small a limit was
@@ -105,6 +106,16 @@ fn raise_memlock() -> nix::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)
         .or_else(|_| setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard))
+}
+
+/// The limit on locked memory, if nothing else is left to explain an `EPERM` from bpf(2).
+fn guilty_memlock(step: Step) -> Option<u64> {
+    let charges = matches!(step, Step::Map | Step::Load) && counts_memlock();
+    if !charges || !Privileges::read().can_load() {
+        return None;
+    }
+    let (soft, _) = getrlimit(Resource::RLIMIT_MEMLOCK).ok()?;
+    (soft != RLIM_INFINITY).then_some(soft)
 }
 
 /// Whether this kernel is older than 5.11. Nothing that could be asked of it says how it counts.

@@ -237,6 +237,8 @@ struct ProgLoadAttr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum LogLevel {
+    /// `BPF_LOG_STATS` alone: messages and statistics, without the instructions on the way.
+    Messages = 4,
     /// `BPF_LOG_LEVEL1`: of a refused program the path to the fault, of an accepted one nothing.
     Fault = 1 | 4,
     /// `BPF_LOG_LEVEL2`: every instruction on every path, with what is known of the registers.

@@ -18,6 +18,11 @@ use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outc
 /// The quantiles of the summary, with their names.
 const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
 
+/// What keeps the kernel from running a program: another tracer's, or, from Linux 7.2 on, any thread
+/// that was preempted inside of the same program on the same CPU.
+const QUIETER: &str =
+    "measure again while fewer threads compete for the CPUs and no other tracer runs";
+
 /// Below it, every whole unit has a bucket of its own.
 const EXACT_BELOW: u64 = 2 << RECORDED_K;
 
@@ -243,8 +248,9 @@ fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
         (
             ledger.lost.exit_missed,
             "the thread was in its next call already when the exit of this one had not been seen",
-            "measure again while no other tracing tool runs",
+            QUIETER,
         ),
+        (ledger.lost.entry_missed, "the exit was seen, but not the entry", QUIETER),
         (
             ledger.lost.negative,
             "the clock at the exit was behind the clock at the entry",
@@ -273,7 +279,7 @@ fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
         Some(missed @ 1..) => writeln!(
             f,
             "WARNING: the kernel skipped the fork program {} times: the calls of as many children \
-             can be missing\n  next: measure again while no other tracing tool runs",
+             can be missing\n  next: {QUIETER}",
             grouped(missed),
         ),
         _ => Ok(()),
@@ -282,20 +288,24 @@ fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
 
 fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let Some(missed) = outcome.missed_runs else {
-        // Not knowing is worth a line only where it could have explained something.
-        let unexplained = |call: &Call| call.ledger.balance() != 0 || call.ledger.lost.total() > 0;
-        if outcome.calls.iter().any(unexplained) {
-            writeln!(f, "missed runs: unknown, this kernel does not count them")?;
-        }
-        return Ok(());
+        let what = "unknown, this kernel does not count them: calls can be missing unnoticed";
+        return writeln!(f, "missed runs: {what}");
     };
     if missed.total() == 0 {
         return Ok(());
     }
     let MissedRuns { entry, exit, thread_end } = missed;
     for (count, program, effect) in [
-        (entry, "entry", "as many calls can be missing from every number above"),
-        (exit, "exit", "as many calls can be counted as lost or in flight"),
+        (
+            entry,
+            "entry",
+            "as many calls can be missing from every number above, unless they are counted as lost",
+        ),
+        (
+            exit,
+            "exit",
+            "as many calls can be counted as lost or in flight, and a latency can be too long",
+        ),
         (thread_end, "thread end", "as many calls can be counted as in flight"),
     ] {
         if count > 0 {
@@ -307,11 +317,7 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
             )?;
         }
     }
-    writeln!(
-        f,
-        "  next: measure again while no other tracing tool runs, and fewer threads of the process \
-         share a CPU"
-    )
+    writeln!(f, "  next: {QUIETER}")
 }
 
 fn in_flight(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
