@@ -208,7 +208,8 @@ fn it_ends_as_a_measurement_does_without_tracefs_or_tracepoints() {
     let format = renamed.0.join("events/syscalls/sys_exit_read/format");
     let without_ret = fs::read_to_string(&format).unwrap().replace(" ret;", " result;");
     fs::write(&format, without_ret).unwrap();
-    for circumstances in all_circumstances() {
+    let with_and_without = |one: &Circumstances| matches!(one.name.as_str(), "as it is" | "nobody");
+    for circumstances in all_circumstances().into_iter().filter(with_and_without) {
         for lacking in [&empty, &part, &renamed] {
             let code = check_and_measure_alike(&circumstances, &[&lacking.option()]);
             assert_eq!(code, 4, "{}", circumstances.name);

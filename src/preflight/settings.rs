@@ -74,8 +74,8 @@ fn seccomp(privileges: &Privileges, can_measure: bool) -> Verdict {
 fn lockdown(privileges: &Privileges, can_measure: bool) -> Verdict {
     match privileges.lockdown {
         None => Verdict::could_not_tell(
-            "/sys/kernel/security/lockdown cannot be read: this kernel has no lockdown, or securityfs \
-             is not mounted",
+            "/sys/kernel/security/lockdown cannot be read: this kernel has no lockdown, or this process \
+             may not mount securityfs",
         ),
         Some(Lockdown::Confidentiality) if can_measure => {
             Verdict::yes("confidentiality, and a measurement is possible all the same")
