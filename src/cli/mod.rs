@@ -145,7 +145,7 @@ pub struct MeasureArgs {
     #[arg(
         value_name = "PID",
         value_parser = id(),
-        required_unless_present_any = ["version", "processes", "threads", "name", "cgroup", "all", "command"]
+        required_unless_present_any = ["version", "processes", "threads", "name", "cgroup", "all", "start"]
     )]
     pub process: Option<u32>,
 
@@ -215,12 +215,17 @@ pub struct MeasureArgs {
     #[arg(
         last = true,
         value_name = "CMD",
-        conflicts_with_all = ["process", "processes", "threads", "name", "cgroup", "all", "command"]
+        conflicts_with_all = ["process", "processes", "threads", "name", "cgroup", "all"]
     )]
     pub start: Vec<OsString>,
 
     /// Run the command as this user, by name or number, with the groups of that user
-    #[arg(long, value_name = "NAME", requires = "start")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "start",
+        conflicts_with_all = ["process", "processes", "threads", "name", "cgroup", "all"]
+    )]
     pub user: Option<String>,
 
     /// Measure only calls on this descriptor; can be given several times
