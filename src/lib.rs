@@ -32,6 +32,7 @@ pub mod cli;
 pub mod commands;
 pub mod error;
 pub mod histogram;
+pub mod host;
 pub mod insn;
 pub mod latency;
 pub mod loader;
