@@ -101,7 +101,9 @@ fn outcome(calls: Vec<Call>) -> Outcome {
 
 fn recorded(unit: Unit, values_ns: &[u64]) -> Histogram {
     let mut histogram = Histogram::new(unit);
-    values_ns.iter().for_each(|ns| histogram.record(*ns));
+    for ns in values_ns {
+        histogram.record(*ns);
+    }
     histogram
 }
 
@@ -129,7 +131,9 @@ fn linear(edges: (u64, u64, u64), values_us: &[u64]) -> (Meta, Outcome) {
     let values_ns: Vec<u64> = values_us.iter().map(|us| us * 1000).collect();
     let mut call = call("read", recorded(Unit::Us, &values_ns));
     let mut linear = LinearHistogram::new(edges);
-    values_us.iter().for_each(|us| linear.record(*us));
+    for us in values_us {
+        linear.record(*us);
+    }
     call.linear = Some(linear);
     let mut meta = meta();
     meta.options.linear = Some(edges);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::View;
+use crate::histogram::{LinearRow, Row};
 use crate::latency::Outcome;
 
 /// One row a bucket, below a line of headings; lines end in a line feed alone, as in Unix.
@@ -46,11 +47,13 @@ pub fn measurement(outcome: &Outcome, view: View) -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{syscall},{unit},{min},{max},{count}");
         };
-        match &call.linear {
-            Some(linear) => linear.rows().iter().for_each(|r| row(r.min, r.max, r.count)),
-            None => {
-                let rows = call.histogram.rows(view.k);
-                rows.iter().for_each(|r| row(Some(r.min), Some(r.max), r.count));
+        if let Some(linear) = &call.linear {
+            for LinearRow { min, max, count } in linear.rows() {
+                row(min, max, count);
+            }
+        } else {
+            for Row { min, max, count } in call.histogram.rows(view.k) {
+                row(Some(min), Some(max), count);
             }
         }
     }

@@ -13,6 +13,7 @@ mod layout;
 mod lines;
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use super::meta::{CLOCK, Meta, Whom};
 use super::text::PERCENTILES;
@@ -200,6 +201,13 @@ fn call_in_flight<'a>(syscall: &'a str, call: &'a InFlight) -> CallInFlight<'a> 
 fn arguments(arguments: &[Vec<u8>]) -> (Vec<Cow<'_, str>>, Option<Vec<String>>) {
     let text: Vec<_> = arguments.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
     let is_whole = arguments.iter().all(|bytes| std::str::from_utf8(bytes).is_ok());
-    let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    (text, (!is_whole).then(|| arguments.iter().map(hex).collect()))
+    (text, (!is_whole).then(|| arguments.iter().map(|bytes| hex(bytes)).collect()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
