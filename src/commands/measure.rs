@@ -1,32 +1,37 @@
 //! `rlat PID [FD]`: measure for a while, print what was found.
 
 use std::io::{self, IsTerminal as _};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::utsname::uname;
 
-use super::output::write_result;
+use super::output::Output;
 use super::progress::{INTERVAL, Progress};
+use super::protocol::protocol;
 use super::say;
 use super::signals::Signals;
-use crate::cli::MeasureArgs;
+use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
 use crate::process::{Status, Target, descriptor_target, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, text};
+use crate::report::{View, csv, json, text};
 use crate::tracefs::Tracefs;
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`.
 pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
-    let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
+    require_place_for_note(args)?;
     let subject = subject(args)?;
+    // Before signals are caught: it may wait for a reader, which an interrupt is to end at once.
+    let output = Output::open(args.output.as_deref())?;
+    let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
     print_notes(&subject, &descriptors);
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
     let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
     require_descriptors(&syscalls, &descriptors)?;
+    let names: Vec<String> = syscalls.iter().map(|syscall| syscall.name.clone()).collect();
     let request = Request {
         subject: &subject,
         syscalls,
@@ -49,8 +54,10 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
         }
     }
     print_subject(args, &subject, &descriptors);
+    let mut meta = protocol(args, &subject, &descriptors, &names);
 
     measurement.open();
+    meta.started = SystemTime::now();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
@@ -60,7 +67,16 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
     let view = View { k: args.buckets, labels: args.labels.into() };
-    let result = write_result(&text::measurement(&outcome, view));
+    let text = match args.format {
+        Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
+        Format::Json => json::measurement(&meta, &outcome, view),
+        Format::Csv => csv::measurement(&outcome, view),
+    };
+    let result = output.write_result(&text);
+    if args.format == Format::Csv {
+        // It has no place for them, and whoever gets it must know.
+        text::doubts(&outcome).lines().for_each(say);
+    }
     let before_detaching = Instant::now();
     drop(measurement);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
@@ -68,6 +84,14 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
         verbose(format!("peak memory: {kib} KiB"));
     }
     result
+}
+
+/// A note that would go nowhere is not taken.
+fn require_place_for_note(args: &MeasureArgs) -> Result<()> {
+    if args.format == Format::Csv && args.note.is_some() {
+        return Err(usage("--note", "CSV has no place for it", "use -f json or -f text"));
+    }
+    Ok(())
 }
 
 /// Whose calls the arguments ask for.

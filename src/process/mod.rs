@@ -3,7 +3,7 @@
 //! - [`Target::open`] finds the process, and makes sure that it stays the same one;
 //! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
 //! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
-//! - [`descriptor_target`] says what one of its descriptors is;
+//! - [`descriptor_target`] says what one of its descriptors is, [`command_line`] how it was called;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
 //!
 //! Terms:
@@ -17,6 +17,7 @@
 //! Everything read here may be gone or changed the moment after, and names hold whatever bytes the
 //! process chose. Nothing here escapes them for a terminal: that is for whoever prints them.
 
+mod command_line;
 mod descriptor;
 mod namespace;
 mod privileges;
@@ -26,6 +27,7 @@ mod syscall;
 mod target;
 mod threads;
 
+pub use command_line::command_line;
 pub use descriptor::{descriptor_target, is_open};
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};

@@ -110,12 +110,10 @@ fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> f
         histogram_name(&call.syscall, call.histogram.unit()),
     );
     writeln!(f, "{counter}: {}", call.histogram.count())?;
+    let unit = call.histogram.unit();
     let rows = match &call.linear {
-        Some(linear) => linear_rows(linear, call.histogram.unit(), view.labels),
-        None => {
-            let rows = call.histogram.rows(view.k);
-            histogram_rows(&rows, call.histogram.unit(), view.labels)
-        }
+        Some(linear) => linear_rows(linear, unit, view.labels),
+        None => histogram_rows(&call.histogram.rows(view.k), unit, view.labels),
     };
     if !rows.is_empty() {
         write!(f, "{name}:\n{rows}")?;
