@@ -265,6 +265,18 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "HOW", default_value = "power")]
     pub labels: LabelsArg,
 
+    /// How to print the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub format: Format,
+
+    /// Write the result to FILE, which is replaced when the result is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Text to put into the result, such as the state of the cache, or the input
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+
     /// Show the loading steps and the verifier's log on standard error
     #[arg(short, long)]
     pub verbose: bool,
@@ -272,6 +284,17 @@ pub struct MeasureArgs {
     /// Where tracefs is mounted; found, or mounted for rlat alone, when not given
     #[arg(long, value_name = "DIR")]
     pub tracefs: Option<PathBuf>,
+}
+
+/// How a measurement is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Histograms as bpftrace draws them, a summary and the ledger
+    Text,
+    /// One JSON object a line, with all that is known
+    Json,
+    /// The buckets alone, one a line
+    Csv,
 }
 
 /// Calls by what they returned.

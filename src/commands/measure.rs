@@ -1,35 +1,39 @@
 //! `rlat PID [FD]` and `rlat -- CMD`: measure for a while, print what was found.
 
 use std::io::{self, IsTerminal as _};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 use nix::sys::utsname::uname;
 
-use super::output::{write_result, write_result_beside_command};
+use super::output::Output;
 use super::progress::{INTERVAL, Progress};
+use super::protocol::protocol;
 use super::say;
 use super::signals::Signals;
-use crate::cli::MeasureArgs;
+use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
 use crate::process::{Launch, Status, Target, User, descriptor_target, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, text};
+use crate::report::{View, csv, json, text};
 use crate::tracefs::Tracefs;
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
 /// status of the command, if one was started, else 0.
 pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
-    // Before there are signal handlers, for the command to find signals as rlat found them.
+    require_place_for_note(args)?;
+    // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
+    // the command is to find signals as rlat found them.
+    let output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
     let mut command = launch(args)?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
     let subject = match &command {
         Some(command) => command_subject(args, command)?,
         None => subject(args)?,
     };
-    let result = measure_subject(args, &subject, command.as_mut(), &signals, started);
+    let result = measure_subject(args, &subject, command.as_mut(), &signals, &output, started);
     match &mut command {
         // Whatever became of the measurement, the command goes on, and rlat stays with it.
         Some(command) if command.has_started() => {
@@ -45,6 +49,7 @@ fn measure_subject(
     subject: &Subject,
     mut command: Option<&mut Launch>,
     signals: &Signals,
+    output: &Output,
     started: Instant,
 ) -> Result<()> {
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
@@ -54,6 +59,7 @@ fn measure_subject(
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
     let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
     require_descriptors(&syscalls, &descriptors)?;
+    let names: Vec<String> = syscalls.iter().map(|syscall| syscall.name.clone()).collect();
     let request = Request {
         subject,
         syscalls,
@@ -76,8 +82,10 @@ fn measure_subject(
         }
     }
     print_subject(args, subject, &descriptors);
+    let mut meta = protocol(args, subject, &descriptors, &names);
 
     measurement.open();
+    meta.started = SystemTime::now();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     if let Some(command) = &mut command {
@@ -94,8 +102,16 @@ fn measure_subject(
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
     let view = View { k: args.buckets, labels: args.labels.into() };
-    let write = if command.is_some() { write_result_beside_command } else { write_result };
-    let result = write(&text::measurement(&outcome, view));
+    let text = match args.format {
+        Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
+        Format::Json => json::measurement(&meta, &outcome, view),
+        Format::Csv => csv::measurement(&outcome, view),
+    };
+    let result = output.write_result(&text);
+    if args.format == Format::Csv {
+        // It has no place for them, and whoever gets it must know.
+        text::doubts(&outcome).lines().for_each(say);
+    }
     let before_detaching = Instant::now();
     drop(measurement);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
@@ -103,6 +119,14 @@ fn measure_subject(
         verbose(format!("peak memory: {kib} KiB"));
     }
     result
+}
+
+/// A note that would go nowhere is not taken.
+fn require_place_for_note(args: &MeasureArgs) -> Result<()> {
+    if args.format == Format::Csv && args.note.is_some() {
+        return Err(usage("--note", "CSV has no place for it", "use -f json or -f text"));
+    }
+    Ok(())
 }
 
 /// The process of the command to measure, if there is one. It waits.

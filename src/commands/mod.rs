@@ -5,6 +5,7 @@ mod list;
 mod measure;
 mod output;
 mod progress;
+mod protocol;
 mod signals;
 mod version;
 

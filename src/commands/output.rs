@@ -1,7 +1,12 @@
 //! Writing the result where it was asked for, or at least somewhere.
 
+mod replacement;
+
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -10,25 +15,100 @@ use nix::sys::stat::{SFlag, fstat, makedev};
 use nix::unistd::write;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::report::escape::escape;
+use replacement::Replacement;
 
-/// Writes the result to standard output. If that cannot be, it goes to standard error, with the
-/// reason behind it: nothing that was measured is lost.
-///
-/// # Errors
-/// [`Kind::Other`] when standard output did not take all of it. Nothing is printed when the reader
-/// took a part and left, as `head` does: it had what it wanted.
-pub(super) fn write_result(text: &str) -> Result<()> {
-    let written = if is_closed(io::stdout()) {
-        Err((0, Errno::EBADF))
-    } else {
-        write_all(io::stdout(), text.as_bytes())
-    };
-    let Err((written, errno)) = written else { return Ok(()) };
-    if errno == Errno::EPIPE && written > 0 {
-        return Err(refused(errno, QUIET));
+/// Where the result goes.
+pub(super) struct Output {
+    place: Place,
+    /// Its name in messages.
+    name: String,
+}
+
+enum Place {
+    /// Standard output.
+    Standard,
+    /// Standard error, where the result is all that is written.
+    StandardError,
+    /// What is no regular file and therefore cannot be replaced: a pipe, a terminal, standard error.
+    Open(File),
+    /// A file that appears when it is complete.
+    Beside(Replacement),
+}
+
+impl Output {
+    /// Standard output, or what that path leads to. A pipe with a name is waited for until somebody
+    /// reads from it. Beside a command standard output is the command's, and standard error ours.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] when the path is none that a result could be written to. Nothing has changed
+    /// there then, nor has it otherwise.
+    pub(super) fn open(path: Option<&Path>, beside_command: bool) -> Result<Self> {
+        let Some(path) = path else {
+            let (place, name) = if beside_command {
+                (Place::StandardError, "standard error")
+            } else {
+                (Place::Standard, "standard output")
+            };
+            return Ok(Self { place, name: name.to_owned() });
+        };
+        let name = escape(path.as_os_str().as_encoded_bytes());
+        let place = Self::place(path).map_err(|error| unusable(&name, &error))?;
+        Ok(Self { place, name })
     }
-    let _ = io::stderr().write_all(text.as_bytes());
-    Err(refused(errno, "the result is on standard error instead"))
+
+    fn place(path: &Path) -> io::Result<Place> {
+        let Some(there) = whats_there(path)? else {
+            return Replacement::of(path, None).map(Place::Beside);
+        };
+        // /dev/stdout leads here; and so does the name of a file that the shell has opened for us.
+        if is_same(&there, io::stdout().as_fd()) {
+            return Ok(Place::Standard);
+        }
+        if is_same(&there, io::stderr().as_fd()) {
+            return Ok(Place::Open(io::stderr().as_fd().try_clone_to_owned()?.into()));
+        }
+        let kind = there.file_type();
+        if kind.is_file() {
+            return Replacement::of(path, Some(&there)).map(Place::Beside);
+        }
+        if kind.is_block_device() {
+            return Err(Errno::ENOTSUP.into());
+        }
+        // A folder is refused here.
+        let no_terminal_of_ours = OFlag::O_NOCTTY.bits();
+        File::options().write(true).custom_flags(no_terminal_of_ours).open(path).map(Place::Open)
+    }
+
+    /// Writes the whole result. If that cannot be, it goes to standard error, with the reason behind
+    /// it: nothing that was measured is lost.
+    ///
+    /// # Errors
+    /// [`Kind::Other`] when not all of it was taken. Nothing is printed when a reader took a part and
+    /// left, as `head` does: it had what it wanted.
+    pub(super) fn write_result(&self, text: &str) -> Result<()> {
+        let written = match &self.place {
+            Place::Standard if is_closed(io::stdout()) => Err((0, Errno::EBADF)),
+            Place::Standard => write_all(io::stdout(), text.as_bytes()),
+            Place::StandardError => write_all(io::stderr(), text.as_bytes()),
+            Place::Open(file) => write_all(file, text.as_bytes()),
+            // What was written to a file that is gone again does not count.
+            Place::Beside(file) => file.write(text.as_bytes()).map_err(|errno| (0, errno)),
+        };
+        let Err((written, errno)) = written else { return Ok(()) };
+        let reader_left = errno == Errno::EPIPE && written > 0;
+        if !reader_left {
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+        let what_now = if reader_left { QUIET } else { "the result is on standard error instead" };
+        Err(Error {
+            kind: Kind::Other,
+            step: Step::Output,
+            object: self.name.clone(),
+            cause: Cause::Errno(errno),
+            next: what_now.to_owned(),
+        })
+    }
 }
 
 /// Writes to standard output what a user can ask for again, so that it need not be saved.
@@ -53,18 +133,36 @@ fn refused(errno: Errno, next: &str) -> Error {
     }
 }
 
-/// Writes the result to standard error, since standard output is that of the command.
-///
-/// # Errors
-/// [`Kind::Other`] when it did not take all of it.
-pub(super) fn write_result_beside_command(text: &str) -> Result<()> {
-    write_all(io::stderr(), text.as_bytes()).map_err(|(_, errno)| Error {
-        kind: Kind::Other,
+/// What the path leads to; nothing when it, or what a link there leads to, does not exist.
+fn whats_there(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Ok(there) => Ok(Some(there)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_same(there: &Metadata, fd: BorrowedFd<'_>) -> bool {
+    fstat(fd).is_ok_and(|open| (open.st_dev, open.st_ino) == (there.dev(), there.ino()))
+}
+
+fn unusable(name: &str, error: &io::Error) -> Error {
+    let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+    let is_the_machines = matches!(
+        errno,
+        Errno::ENOSPC | Errno::EDQUOT | Errno::EIO | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE
+    );
+    Error {
+        kind: if is_the_machines { Kind::Other } else { Kind::Usage },
         step: Step::Output,
-        object: "standard error".to_owned(),
-        cause: Cause::Errno(errno),
-        next: "let standard error lead to where it can be written".to_owned(),
-    })
+        object: name.to_owned(),
+        cause: match errno {
+            Errno::ENOTSUP => Cause::Text("it is a block device".to_owned()),
+            _ => Cause::Errno(errno),
+        },
+        next: "give -o a file, new or old, in a folder that can be written to, or a pipe"
+            .to_owned(),
+    }
 }
 
 /// The next step of an error that is not worth a message.

@@ -4,7 +4,7 @@
 //! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
 //! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
 //! - [`Launch`] starts a command, to be measured from the beginning, as a [`User`];
-//! - [`descriptor_target`] says what one of its descriptors is;
+//! - [`descriptor_target`] says what one of its descriptors is, [`command_line`] how it was called;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
 //!
 //! Terms:
@@ -18,6 +18,7 @@
 //! Everything read here may be gone or changed the moment after, and names hold whatever bytes the
 //! process chose. Nothing here escapes them for a terminal: that is for whoever prints them.
 
+mod command_line;
 mod descriptor;
 mod launch;
 mod namespace;
@@ -30,6 +31,7 @@ mod target;
 mod threads;
 mod user;
 
+pub use command_line::command_line;
 pub use descriptor::{descriptor_target, is_open};
 pub use launch::Launch;
 pub use namespace::PidNamespace;

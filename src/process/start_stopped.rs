@@ -22,7 +22,7 @@ pub(super) const START_STOPPED: &str = "start-stopped";
 pub struct StartStopped {
     /// The process that started it, and that it must not outlive before it is the command.
     pub parent: u32,
-    /// The descriptor to write a [`Failure`] to.
+    /// The descriptor to write a failure to.
     pub report: RawFd,
     /// Who to become.
     pub user: Option<User>,

@@ -8,15 +8,17 @@ use std::fmt;
 
 use nix::errno::Errno;
 
-use super::View;
 use super::escape::escape;
+use super::meta::Meta;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
+use super::{View, counter_name, histogram_name};
 use crate::histogram::log2::RECORDED_K;
 use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Unfollowed};
 
 /// The quantiles of the summary, with their names.
-const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
+pub(super) const PERCENTILES: [(&str, u64); 4] =
+    [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
 
 /// What keeps the kernel from running a program: another tracer's, or, from Linux 7.2 on, any thread
 /// that was preempted inside of the same program on the same CPU.
@@ -58,6 +60,30 @@ pub fn measurement(outcome: &Outcome, view: View) -> String {
     Text(outcome, view).to_string()
 }
 
+/// The line of the user's own note, if there is one.
+pub fn note(meta: &Meta) -> String {
+    let line = |note: &String| format!("remark: {}\n", escape(note.as_bytes()));
+    meta.note.as_ref().map_or_else(String::new, line)
+}
+
+/// The lines of the result that tell what it cannot vouch for: none when all is well.
+pub fn doubts(outcome: &Outcome) -> String {
+    Doubts(outcome).to_string()
+}
+
+/// Doubts that are displayed as text.
+struct Doubts<'a>(&'a Outcome);
+
+impl fmt::Display for Doubts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for call in &self.0.calls {
+            warnings(f, call)?;
+            lost(f, &call.ledger)?;
+        }
+        missed_runs(f, self.0)
+    }
+}
+
 /// An outcome that is displayed as text.
 struct Text<'a>(&'a Outcome, View);
 
@@ -88,17 +114,18 @@ impl fmt::Display for Text<'_> {
 
 /// What bpftrace would print. It prints nothing for a histogram without values.
 fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> fmt::Result {
-    let (name, unit) = (&call.syscall, call.histogram.unit().name());
-    let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
+    let (counter, name) = (
+        counter_name(&call.syscall, several),
+        histogram_name(&call.syscall, call.histogram.unit()),
+    );
     writeln!(f, "{counter}: {}", call.histogram.count())?;
-    let unit_of_edges = call.histogram.unit();
-    let rows = if let Some(linear) = &call.linear {
-        linear_rows(&linear.rows(), unit_of_edges, view.labels)
-    } else {
-        histogram_rows(&call.histogram.rows(view.k), unit_of_edges, view.labels)
+    let unit = call.histogram.unit();
+    let rows = match &call.linear {
+        Some(linear) => linear_rows(linear, unit, view.labels),
+        None => histogram_rows(&call.histogram.rows(view.k), unit, view.labels),
     };
     if !rows.is_empty() {
-        write!(f, "@{name}_{unit}:\n{rows}")?;
+        write!(f, "{name}:\n{rows}")?;
     }
     writeln!(f)
 }
@@ -140,7 +167,7 @@ fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::R
     writeln!(f)
 }
 
-/// The ledger's line, and a loud one when it does not add up.
+/// The ledger's line, loud ones when it does not add up, and what the calls returned.
 fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
     let ledger = &call.ledger;
     let since_before = ledger.in_flight_since_before.unwrap_or(0);
@@ -156,6 +183,13 @@ fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
         grouped(ledger.ended_without_exit),
         grouped(ledger.lost.total()),
     )?;
+    warnings(f, call)?;
+    returned(f, ledger)
+}
+
+/// Loud lines for numbers that contradict each other.
+fn warnings(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
+    let ledger = &call.ledger;
     let difference = ledger.balance();
     if difference != 0 {
         let missing = calls(difference.unsigned_abs());
@@ -175,7 +209,7 @@ fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
             grouped(ledger.recorded),
         )?;
     }
-    returned(f, ledger)
+    Ok(())
 }
 
 /// What the recorded calls returned, if not all of them more than 0.
@@ -205,7 +239,7 @@ fn returned(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
 }
 
 /// `EAGAIN`, or the number of an error that has no name here.
-fn error_name(errno: i32) -> String {
+pub(super) fn error_name(errno: i32) -> String {
     match Errno::from_raw(errno) {
         Errno::UnknownErrno if errno == 0 => "another error".to_owned(),
         Errno::UnknownErrno => format!("errno {errno}"),
