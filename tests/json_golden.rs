@@ -94,6 +94,7 @@ fn outcome(calls: Vec<Call>) -> Outcome {
     Outcome {
         calls,
         missed_runs: Some(MissedRuns::default()),
+        unfollowed: None,
         window: Duration::from_nanos(30_000_061_342),
         closed_by: ClosedBy::Time,
     }
@@ -216,7 +217,7 @@ fn everything_wrong() {
         recorded: 1995,
         in_flight: 0,
         ended_without_exit: 1,
-        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1 },
+        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1, ..Lost::default() },
         exits_without_start: 1,
         in_flight_since_before: None,
         restarted: 12,

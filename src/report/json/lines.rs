@@ -174,6 +174,7 @@ pub(super) struct LedgerCounts<'a> {
 pub(super) struct LostCounts {
     pub(super) store_full: u64,
     pub(super) exit_missed: u64,
+    pub(super) entry_missed: u64,
     pub(super) negative: u64,
 }
 
@@ -194,6 +195,13 @@ pub(super) struct End {
     pub(super) window_ns: u128,
     pub(super) closed_by: &'static str,
     pub(super) missed_runs: Option<Missed>,
+    pub(super) unfollowed: Option<UnfollowedChildren>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct UnfollowedChildren {
+    pub(super) no_room: u64,
+    pub(super) missed_forks: Option<u64>,
 }
 
 #[derive(serde::Serialize)]

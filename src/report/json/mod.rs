@@ -23,7 +23,7 @@ use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Outcome, Returns};
 use layout::write_line;
 use lines::{
     CallInFlight, Cpus, End, Entries, Errors, LedgerCounts, Line, Linear, LostCounts, Missed,
-    Named, Options, Protocol, Row, Subject, Summary, Target,
+    Named, Options, Protocol, Row, Subject, Summary, Target, UnfollowedChildren,
 };
 
 /// The whole result: every line from `meta` to `end`, each ending in a line break.
@@ -119,6 +119,10 @@ pub fn end_line(outcome: &Outcome) -> String {
             exit: missed.exit,
             thread_end: missed.thread_end,
         }),
+        unfollowed: outcome.unfollowed.map(|children| UnfollowedChildren {
+            no_room: children.no_room,
+            missed_forks: children.missed_forks,
+        }),
     };
     let mut text = String::new();
     write_line(&mut text, &Line::End(end));
@@ -165,6 +169,7 @@ fn ledger(call: &Call) -> LedgerCounts<'_> {
         lost: LostCounts {
             store_full: ledger.lost.store_full,
             exit_missed: ledger.lost.exit_missed,
+            entry_missed: ledger.lost.entry_missed,
             negative: ledger.lost.negative,
         },
         balance: ledger.balance(),
