@@ -124,6 +124,7 @@ fn outcome(golden: &Golden) -> Outcome {
     Outcome {
         calls: vec![call],
         missed_runs: None,
+        unfollowed: None,
         window: Duration::from_secs(30),
         closed_by: ClosedBy::Time,
     }
