@@ -30,6 +30,7 @@ use crate::latency::Outcome;
 /// let outcome = Outcome {
 ///     calls: vec![call],
 ///     missed_runs: None,
+///     unfollowed: None,
 ///     window: Duration::from_secs(30),
 ///     closed_by: ClosedBy::Time,
 /// };
