@@ -216,7 +216,12 @@ pub struct MeasureArgs {
     pub start: Vec<OsString>,
 
     /// Run the command as this user, by name or number, with the groups of that user
-    #[arg(long, value_name = "NAME", requires = "start")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "start",
+        conflicts_with_all = ["process", "processes", "threads", "name", "cgroup", "all"]
+    )]
     pub user: Option<String>,
 
     /// Measure only calls on this descriptor; can be given several times
