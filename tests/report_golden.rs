@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rlat::histogram::{Histogram, Unit};
-use rlat::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, Lost, MissedRuns, Outcome};
+use rlat::latency::{
+    Call, ClosedBy, Elapsed, InFlight, Ledger, Lost, MissedRuns, Outcome, Unfollowed,
+};
 use rlat::report::View;
 use rlat::report::text::measurement;
 
@@ -143,4 +145,14 @@ fn several_calls() {
     write.syscall = "write".to_owned();
     outcome.calls.push(write);
     check("several_calls.txt", &outcome);
+}
+
+#[test]
+fn unfollowed() {
+    let mut outcome = wide();
+    outcome.unfollowed = Some(Unfollowed { no_room: 1234, missed_forks: Some(2) });
+    check("unfollowed.txt", &outcome);
+    // All is well, or unknown.
+    outcome.unfollowed = Some(Unfollowed::default());
+    check("wide.txt", &Outcome { closed_by: ClosedBy::TargetEnd, ..outcome });
 }

@@ -147,16 +147,14 @@ fn command_subject(args: &MeasureArgs, command: &Launch) -> Result<Subject> {
 
 /// A terminal sends SIGINT to the command, too; the others come to rlat alone.
 fn pass_on(signals: &Signals, command: &Launch) {
-    if let Some(signal) = signals.came().filter(|signal| *signal != Signal::SIGINT) {
+    if let Some(signal) = signals.take().filter(|signal| *signal != Signal::SIGINT) {
         command.pass_on(signal);
     }
 }
 
-/// Waits for the command's end after that of the window. A signal that comes now, when none has come
-/// before, is passed on.
+/// Waits for the command's end after that of the window. A signal that has come since is passed on.
 fn wait_for_command(command: &mut Launch, subject: &Subject, signals: &Signals) -> Result<u8> {
-    if signals.came().is_none() && wait(subject, None, signals.wake(), None) == Ok(ClosedBy::Signal)
-    {
+    if wait(subject, None, signals.wake(), None) == Ok(ClosedBy::Signal) {
         pass_on(signals, command);
     }
     command.wait()

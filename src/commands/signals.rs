@@ -17,7 +17,7 @@ use crate::process::Status;
 /// with 128 plus its number, as a shell would report it, whatever rlat is waiting for then.
 pub(super) struct Signals {
     wake: UnixStream,
-    /// The number of the first one, or 0.
+    /// The number of the one that has come and was not taken, or 0.
     came: Arc<AtomicUsize>,
 }
 
@@ -47,8 +47,8 @@ impl Signals {
         self.wake.as_fd()
     }
 
-    /// The signal that has come, if one has.
-    pub(super) fn came(&self) -> Option<Signal> {
-        i32::try_from(self.came.load(Ordering::SeqCst)).ok()?.try_into().ok()
+    /// The signal that has come, if one has. Each is given once.
+    pub(super) fn take(&self) -> Option<Signal> {
+        i32::try_from(self.came.swap(0, Ordering::SeqCst)).ok()?.try_into().ok()
     }
 }

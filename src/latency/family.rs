@@ -10,9 +10,13 @@
 //!   room.
 //!
 //! What makes a number safe to keep is the first one: each new task passes it, and a stranger that is
-//! given the number of a dead member is taken out there. So a removal that comes late, or never, costs
-//! room only. (The kernel gives a number away again some milliseconds before the second tracepoint. It
-//! gives them in rising order, so that all of them would have to be given within that time.)
+//! given the number of a dead member is taken out there. So a removal that never comes costs room only,
+//! and some do not come: the kernel frees tasks in a softirq, and skips the program there if the softirq
+//! has interrupted another program. Of 500 short processes at once, up to 33 stayed in the map so.
+//!
+//! A removal that comes late would do harm: the kernel gives a number away again some milliseconds before
+//! the second tracepoint. But it gives them in rising order, so that all others would have to be given
+//! within that time.
 
 use std::sync::atomic::Ordering;
 

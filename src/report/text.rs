@@ -312,9 +312,11 @@ fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
     match missed_forks {
         Some(missed @ 1..) => writeln!(
             f,
-            "WARNING: the kernel skipped the fork program {} times: the calls of as many children \
-             can be missing\n  next: {QUIETER}",
+            "WARNING: the kernel skipped the fork program {} {}: the calls of as many children can \
+             be missing
+  next: {QUIETER}",
             grouped(missed),
+            if missed == 1 { "time" } else { "times" },
         ),
         _ => Ok(()),
     }
