@@ -38,4 +38,5 @@ pub mod loader;
 pub mod maps;
 pub mod process;
 pub mod report;
+pub mod survey;
 pub mod tracefs;

@@ -54,7 +54,7 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&subject, &measurement, deadline, &signals)?;
+    let closed_by = wait_with_progress(&subject, &|| measurement.recorded(), deadline, &signals)?;
     let outcome = measurement.close(closed_by)?;
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
@@ -87,10 +87,7 @@ fn subject(args: &MeasureArgs) -> Result<Subject> {
     if !args.threads.is_empty() {
         return Ok(Subject::Threads(open(&mut args.threads.iter())?));
     }
-    let mut targets = open(&mut args.process.iter().chain(&args.processes))?;
-    // A process that was named twice, or by two of its threads, is one.
-    targets.sort_by_key(|target| target.pid);
-    targets.dedup_by_key(|target| target.pid);
+    let targets = open_processes(args.process.iter().chain(&args.processes).copied())?;
     if targets.is_empty() {
         return Err(usage(
             "no process",
@@ -99,6 +96,14 @@ fn subject(args: &MeasureArgs) -> Result<Subject> {
         ));
     }
     Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+}
+
+/// The processes of these ids. One that was named twice, or by two of its threads, is one.
+pub(super) fn open_processes(ids: impl Iterator<Item = u32>) -> Result<Vec<Target>> {
+    let mut targets = ids.map(Target::open).collect::<Result<Vec<_>>>()?;
+    targets.sort_by_key(|target| target.pid);
+    targets.dedup_by_key(|target| target.pid);
+    Ok(targets)
 }
 
 /// A descriptor means something only to calls that take one.
@@ -113,16 +118,18 @@ fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> 
     }
 }
 
-fn wait_with_progress(
+/// Waits for the window's end, and shows on a terminal how far it is and how many calls have been
+/// recorded.
+pub(super) fn wait_with_progress(
     subject: &Subject,
-    measurement: &Measurement<'_>,
+    recorded: &dyn Fn() -> u64,
     deadline: Option<Instant>,
     signals: &Signals,
 ) -> Result<ClosedBy> {
     let progress = Progress::on_terminal(deadline);
     let mut show = || {
         if let Some(progress) = &progress {
-            progress.show(measurement.recorded());
+            progress.show(recorded());
         }
     };
     let tick: Option<(Duration, &mut dyn FnMut())> =
@@ -137,7 +144,7 @@ fn wait_with_progress(
 }
 
 /// What a user may have meant otherwise. Shown in any case, unlike the progress.
-fn print_notes(subject: &Subject, descriptors: &[u32]) {
+pub(super) fn print_notes(subject: &Subject, descriptors: &[u32]) {
     for target in subject.targets() {
         let (requested, pid) = (target.requested, target.pid);
         if requested != pid && !matches!(subject, Subject::Threads(_)) {
@@ -162,10 +169,7 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
     if !io::stderr().is_terminal() {
         return;
     }
-    let kernel = uname().map_or_else(
-        |_| "an unknown kernel".to_owned(),
-        |name| format!("Linux {}", name.release().to_string_lossy()),
-    );
+    let kernel = kernel();
     let calls = args.syscalls.join(", ");
     match subject {
         Subject::Named(name) => {
@@ -194,6 +198,14 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
     }
 }
 
+/// The running kernel, for people.
+pub(super) fn kernel() -> String {
+    uname().map_or_else(
+        |_| "an unknown kernel".to_owned(),
+        |name| format!("Linux {}", name.release().to_string_lossy()),
+    )
+}
+
 fn usage(object: &str, why: &str, next: &str) -> Error {
     Error {
         kind: Kind::Usage,
@@ -204,7 +216,7 @@ fn usage(object: &str, why: &str, next: &str) -> Error {
     }
 }
 
-fn failed(error: &io::Error, what: &str) -> Error {
+pub(super) fn failed(error: &io::Error, what: &str) -> Error {
     Error {
         kind: Kind::Other,
         step: Step::Measure,

@@ -6,6 +6,7 @@ mod measure;
 mod output;
 mod progress;
 mod signals;
+mod survey;
 mod version;
 
 use std::io::{self, Write as _};
@@ -20,6 +21,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
     let result = match &cli.command {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),
+        Some(Command::Survey(args)) => survey::survey(args, started),
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         None => measure::measure(&cli.measure, started),
@@ -27,7 +29,11 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            if let (true, Cause::Verifier(refusal)) = (cli.measure.verbose, &error.cause) {
+            let verbose = match &cli.command {
+                Some(Command::Survey(args)) => args.verbose,
+                _ => cli.measure.verbose,
+            };
+            if let (true, Cause::Verifier(refusal)) = (verbose, &error.cause) {
                 say(&format!("the verifier's log:\n{}", refusal.log));
             }
             if !output::is_quiet(&error) {

@@ -18,23 +18,33 @@ use crate::process::{
 
 /// A thread that is blocked in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blocked {
-    pid: u32,
-    tid: u32,
-    number: i64,
+pub(crate) struct Blocked {
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) number: i64,
     argument: u64,
 }
 
 /// The threads of the subject's processes that are blocked in one of these calls now, on one of the
-/// descriptors if any are given.
-///
-/// `None` when the kernel does not let us look, and when the subject is no list of processes: to
-/// look at every thread of the host would take too long.
+/// descriptors if any are given. `None` as for [`blocked_in_any_call`].
 pub(super) fn blocked_threads(
     subject: &Subject,
     syscalls: &[Syscall],
     descriptors: &[u32],
 ) -> Option<Vec<Blocked>> {
+    let mut blocked = blocked_in_any_call(subject)?;
+    blocked.retain(|Blocked { number, argument, .. }| {
+        let measured = syscalls.iter().any(|syscall| syscall.number == Some(*number));
+        measured && (descriptors.is_empty() || descriptors.contains(&(*argument as u32)))
+    });
+    Some(blocked)
+}
+
+/// The threads of the subject's processes that are blocked in a system call now.
+///
+/// `None` when the kernel does not let us look, and when the subject is no list of processes: to
+/// look at every thread of the host would take too long.
+pub(crate) fn blocked_in_any_call(subject: &Subject) -> Option<Vec<Blocked>> {
     if subject.targets().is_empty() {
         return None;
     }
@@ -42,14 +52,10 @@ pub(super) fn blocked_threads(
     for (pid, tid) in threads(subject) {
         match activity(pid, tid) {
             Ok(Activity::InSyscall { number, args: [argument, ..], .. }) => {
-                let measured = syscalls.iter().any(|syscall| syscall.number == Some(number));
-                let wanted = descriptors.is_empty() || descriptors.contains(&(argument as u32));
-                if measured && wanted {
-                    blocked.push(Blocked { pid, tid, number, argument });
-                }
+                blocked.push(Blocked { pid, tid, number, argument });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
-            // In another call, running, or ended since it was listed.
+            // Running, outside of any call, or ended since it was listed.
             Ok(_) | Err(_) => {}
         }
     }
@@ -74,9 +80,18 @@ pub(super) fn by_visible_tid(
     subject: &Subject,
     slots: Vec<(u32, Slot)>,
 ) -> BTreeMap<u32, (u32, Slot)> {
+    by_visible_ids(subject, slots, |slot| (slot.pid, slot.tid))
+}
+
+/// The same for whatever slots, from which `ids` takes process and thread as the thread sees them.
+pub(crate) fn by_visible_ids<S>(
+    subject: &Subject,
+    slots: Vec<(u32, S)>,
+    ids: impl Fn(&S) -> (u32, u32),
+) -> BTreeMap<u32, (u32, S)> {
     if PidNamespace::own() == PidNamespace::Initial {
-        let process = |tid, slot: &Slot| {
-            Status::read(tid).ok().and_then(|status| status.tgid).unwrap_or(slot.pid)
+        let process = |tid, slot: &S| {
+            Status::read(tid).ok().and_then(|status| status.tgid).unwrap_or(ids(slot).0)
         };
         return slots.into_iter().map(|(key, slot)| (key, (process(key, &slot), slot))).collect();
     }
@@ -87,7 +102,8 @@ pub(super) fn by_visible_tid(
     slots
         .into_iter()
         .map(|(_, slot)| {
-            let (pid, tid) = visible.get(&slot.tid).copied().unwrap_or((slot.pid, slot.tid));
+            let (pid, tid) = ids(&slot);
+            let (pid, tid) = visible.get(&tid).copied().unwrap_or((pid, tid));
             (tid, (pid, slot))
         })
         .collect()

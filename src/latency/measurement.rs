@@ -210,7 +210,7 @@ impl<'a> Measurement<'a> {
 }
 
 /// Without the helper, a process in another PID namespace could not be told from others.
-fn require_namespace_helper(subject: &Subject) -> Result<()> {
+pub(crate) fn require_namespace_helper(subject: &Subject) -> Result<()> {
     let inside = |namespace| matches!(namespace, PidNamespace::Other { .. });
     let Some(target) = subject.targets().iter().find(|target| inside(target.namespace)) else {
         return Ok(());
@@ -231,7 +231,7 @@ fn require_namespace_helper(subject: &Subject) -> Result<()> {
     })
 }
 
-pub(super) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
+pub(crate) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
     let (name, length) = (program.name(), program.insns().len());
     match loaded.info() {
         Ok(info) => format!(
@@ -243,6 +243,6 @@ pub(super) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
 }
 
 /// The clock that `bpf_ktime_get_ns` reads.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }

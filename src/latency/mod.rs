@@ -18,19 +18,19 @@
 
 mod bucket;
 mod collect;
-mod in_flight;
+pub(crate) mod in_flight;
 pub mod layout;
 mod ledger;
-mod measurement;
+pub(crate) mod measurement;
 mod outcome;
-mod part;
-mod programs;
-mod scope;
-mod subject;
+pub(crate) mod part;
+pub(crate) mod programs;
+pub(crate) mod scope;
+pub(crate) mod subject;
 mod syscall;
 mod wait;
 
-pub use bucket::{emit_bucket_index, emit_linear_index};
+pub use bucket::{emit_bucket_index, emit_bucket_index_at, emit_linear_index};
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
 pub use measurement::{Measurement, Request};
 pub use outcome::{Call, ClosedBy, Outcome};

@@ -3,6 +3,7 @@
 //! - [`Target::open`] finds the process, and makes sure that it stays the same one;
 //! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
 //! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
+//! - [`is_32_bit`] says whether its system calls have the numbers of another architecture;
 //! - [`descriptor_target`] says what one of its descriptors is;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
 //!
@@ -18,6 +19,7 @@
 //! process chose. Nothing here escapes them for a terminal: that is for whoever prints them.
 
 mod descriptor;
+mod executable;
 mod namespace;
 mod privileges;
 mod stat;
@@ -27,6 +29,7 @@ mod target;
 mod threads;
 
 pub use descriptor::{descriptor_target, is_open};
+pub use executable::is_32_bit;
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
 pub use stat::Stat;

@@ -4,11 +4,13 @@
 //! format. Nothing in this room asks the system anything, so every format is tested on any machine.
 //!
 //! - [`text`]: the result for people, with the histogram as bpftrace draws it ([`rows`]).
+//! - [`survey`]: the table of a survey, for people.
 //! - [`mod@escape`]: names from /proc, made safe for a terminal.
 
 pub mod escape;
 pub mod numbers;
 pub mod rows;
+pub mod survey;
 pub mod text;
 
 /// How histograms are shown.

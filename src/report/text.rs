@@ -70,7 +70,11 @@ impl fmt::Display for Text<'_> {
             summary(f, call, outcome)?;
             balance(f, call)?;
             outside(f, &call.ledger)?;
-            lost(f, &call.ledger)?;
+            lost(
+                f,
+                &call.ledger,
+                "measure fewer calls at once, those on one descriptor for example",
+            )?;
             in_flight(f, call)?;
         }
         missed_runs(f, outcome)
@@ -97,15 +101,7 @@ fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> f
 
 fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::Result {
     let histogram = &call.histogram;
-    let window = format!(
-        "{}{}",
-        time(outcome.window.as_nanos()),
-        match outcome.closed_by {
-            ClosedBy::Time => "",
-            ClosedBy::TargetEnd => ", until the process ended",
-            ClosedBy::Signal => ", until interrupted",
-        }
-    );
+    let window = format!("{}{}", time(outcome.window.as_nanos()), closed_by(outcome.closed_by));
     let Some(mean) = histogram.mean_ns() else {
         let what = if call.ledger.excluded > 0 { "put into the histogram" } else { "recorded" };
         return writeln!(f, "latency: no call was {what} in {window}");
@@ -132,9 +128,17 @@ fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::R
     writeln!(f)
 }
 
+/// Why the window closed, where that needs to be said behind its length.
+pub(super) const fn closed_by(why: ClosedBy) -> &'static str {
+    match why {
+        ClosedBy::Time => "",
+        ClosedBy::TargetEnd => ", until the process ended",
+        ClosedBy::Signal => ", until interrupted",
+    }
+}
+
 /// The ledger's line, and a loud one when it does not add up.
-fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
-    let ledger = &call.ledger;
+pub(super) fn equation(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     let since_before = ledger.in_flight_since_before.unwrap_or(0);
     write!(f, "ledger: {} entered", grouped(ledger.entered))?;
     if since_before > 0 {
@@ -158,6 +162,13 @@ fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
         };
         writeln!(f, "WARNING: the ledger does not add up, {what}: do not rely on these numbers")?;
     }
+    Ok(())
+}
+
+/// The ledger's lines, and a loud one when the histogram does not hold what it says.
+fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
+    let ledger = &call.ledger;
+    equation(f, ledger)?;
     let counted = call.histogram.count().saturating_add(ledger.excluded);
     if counted != ledger.recorded {
         writeln!(
@@ -229,13 +240,10 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     Ok(())
 }
 
-fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
+/// Calls that were lost, by cause. `fewer` is what to do when there were too many threads.
+pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> fmt::Result {
     for (count, why, next) in [
-        (
-            ledger.lost.store_full,
-            "the store of start times had no room for one more thread",
-            "measure fewer calls at once, those on one descriptor for example",
-        ),
+        (ledger.lost.store_full, "the store of start times had no room for one more thread", fewer),
         (
             ledger.lost.exit_missed,
             "the thread was in its next call already when the exit of this one had not been seen",
@@ -263,6 +271,11 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         }
         return Ok(());
     };
+    skipped_programs(f, missed)
+}
+
+/// How often the kernel skipped which program, if it did.
+pub(super) fn skipped_programs(f: &mut fmt::Formatter<'_>, missed: MissedRuns) -> fmt::Result {
     if missed.total() == 0 {
         return Ok(());
     }
@@ -313,7 +326,7 @@ fn in_flight_call(f: &mut fmt::Formatter<'_>, call: &InFlight) -> fmt::Result {
 }
 
 /// `1 call`, `2,000 calls`.
-fn calls(count: impl Into<u128>) -> String {
+pub(super) fn calls(count: impl Into<u128>) -> String {
     let count = count.into();
     let noun = if count == 1 { "call" } else { "calls" };
     format!("{} {noun}", grouped(count))
