@@ -22,7 +22,7 @@ pub(crate) struct Blocked {
     pub(crate) pid: u32,
     pub(crate) tid: u32,
     pub(crate) number: i64,
-    argument: u64,
+    pub(crate) argument: u64,
 }
 
 /// The threads of the subject's processes that are blocked in one of these calls now, on one of the

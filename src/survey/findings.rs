@@ -47,12 +47,14 @@ pub struct SurveyedCall {
 }
 
 /// Adds up the rows of all regions, in their order, and the slots: by the time the window has closed,
-/// the latter hold what is in flight, and calls of living threads that a signal interrupted.
+/// the latter hold what is in flight, and calls of living threads that a signal interrupted. The
+/// calls in `ended` ended without an exit, and no program counted that.
 ///
 /// Of the ledger, what was in flight before the window is left to the caller.
 pub(super) fn add_up<'a>(
     rows: impl Iterator<Item = Row<'a>>,
     slots: &[Slot],
+    ended: &[Slot],
 ) -> (Vec<SurveyedCall>, Ledger, u64) {
     let mut sums: Vec<Sum> = (0..ROWS).map(|_| Sum::default()).collect();
     for (index, row) in rows.enumerate() {
@@ -65,6 +67,9 @@ pub(super) fn add_up<'a>(
             SlotState::Held { ns } => sums[slot.row()].add_held(ns),
             SlotState::InCall { .. } => ledger.in_flight += 1,
         }
+    }
+    for slot in ended {
+        sums[slot.row()].counters[Counter::EndedWithoutExit as usize] += 1;
     }
     for sum in &sums {
         ledger.entered += sum.get(Counter::Entered);
@@ -194,7 +199,8 @@ mod tests {
             Slot::default(),
         ];
         let rows = regions.iter().flatten().map(|words| Row::new(words));
-        let (calls, ledger, not_entered) = add_up(rows, &slots);
+        let execve = Slot { number: call_number("execve").unwrap(), ..Slot::default() };
+        let (calls, ledger, not_entered) = add_up(rows, &slots, &[execve]);
 
         let found: Vec<_> = calls
             .iter()
@@ -204,6 +210,7 @@ mod tests {
         assert_eq!(calls[0].histogram.max_ns, Some(500));
         assert_eq!(calls[1].histogram.quantile_permille(500), Some(15));
         assert_eq!((ledger.entered, ledger.recorded, ledger.in_flight), (4, 5, 1));
+        assert_eq!(ledger.ended_without_exit, 1);
         assert_eq!(not_entered, 0);
     }
 }

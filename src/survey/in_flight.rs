@@ -1,8 +1,9 @@
 //! The calls that had not returned when the window closed.
 //!
 //! As in [`latency`](crate::latency) there are two kinds: those that the programs saw entering, and
-//! those that began before the window opened and are found by looking at the threads, once after
-//! opening and once after closing.
+//! those that began before the window opened and are found by looking at the threads right after. A
+//! thread that was in a call then, and of which the programs saw nothing, is in it still. It need not
+//! be asleep when the window closes: some waits wake up for a moment and go on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,17 +42,17 @@ pub(super) fn entered(slots: &BTreeMap<u32, (u32, Slot)>, closed_ns: u64) -> Vec
         .collect()
 }
 
-/// The calls that were in flight when the window opened, and are so still: those of threads that the
-/// programs saw nothing of.
+/// The calls that were in flight when the window opened, and are so still: those of threads that live
+/// and that the programs saw nothing of.
 pub(super) fn since_before(
     slots: &BTreeMap<u32, (u32, Slot)>,
     at_opening: &[Blocked],
-    now: &[Blocked],
     window: Duration,
+    lives: impl Fn(&Blocked) -> bool,
 ) -> Vec<InFlight> {
     at_opening
         .iter()
-        .filter(|blocked| now.contains(blocked) && !slots.contains_key(&blocked.tid))
+        .filter(|blocked| !slots.contains_key(&blocked.tid) && lives(blocked))
         .map(|blocked| {
             let elapsed = Elapsed::AtLeast(window);
             describe(blocked.pid, blocked.tid, blocked.number as u64, elapsed)
@@ -90,7 +91,7 @@ mod tests {
         let slot = |start_ns| (1, Slot { start_ns, number: read, ..Slot::default() });
         let slots = BTreeMap::from([(1, slot(0)), (2, slot(50))]);
         let calls =
-            since_before(&slots, &[1, 2, 3, 4].map(blocked), &[1, 2, 3, 5].map(blocked), window);
+            since_before(&slots, &[1, 2, 3, 4].map(blocked), window, |blocked| blocked.tid != 4);
         assert_eq!(calls.iter().map(|call| call.tid).collect::<Vec<_>>(), [3]);
         assert_eq!((&*calls[0].call, calls[0].elapsed), ("read", Elapsed::AtLeast(window)));
 

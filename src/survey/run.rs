@@ -23,7 +23,7 @@ use crate::loader::{
     Answer, Attachment, Feature, LoadedProgram, attach_raw, load, probe, verifier_log,
 };
 use crate::maps::{HashMap, MmapableArray, cpus};
-use crate::process::is_32_bit;
+use crate::process::{Stat, is_32_bit};
 
 /// Attached programs and the maps that they write to.
 #[derive(Debug)]
@@ -134,7 +134,6 @@ impl<'a> Survey<'a> {
     pub fn close(&self, closed_by: ClosedBy) -> Result<Findings> {
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
-        let blocked_now = blocked_in_any_call(self.subject);
         // As in `Measurement::close`: a program that saw the window open may still be at work.
         if sys::wait_for_running_programs().is_err() {
             std::thread::sleep(Duration::from_millis(10));
@@ -142,18 +141,19 @@ impl<'a> Survey<'a> {
         let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
         let slots = self.starts.entries().map_err(collect_failed)?;
         let mut slots = by_visible_ids(self.subject, slots, |slot| (slot.pid, slot.tid));
-        let all = slots.len();
-        slots.retain(|tid, (pid, slot)| !is_left_by_exec(*pid, *tid, *slot));
-        let left_by_exec = (all - slots.len()) as u64;
-
+        let mut ended = Vec::new();
+        slots.retain(|tid, (pid, slot)| {
+            let left = is_left_by_exec(*pid, *tid, *slot);
+            ended.extend(left.then_some(*slot));
+            !left
+        });
         let states: Vec<Slot> = slots.values().map(|(_, slot)| *slot).collect();
-        let (calls, mut ledger, not_entered) = add_up(self.rows(), &states);
-        ledger.ended_without_exit += left_by_exec;
+        let (calls, mut ledger, not_entered) = add_up(self.rows(), &states, &ended);
+        let lives = |blocked: &Blocked| Stat::read(blocked.tid).is_ok_and(|stat| !stat.has_ended());
         let before = self
             .blocked_at_opening
             .as_deref()
-            .zip(blocked_now.as_deref())
-            .map(|(then, now)| in_flight::since_before(&slots, then, now, window));
+            .map(|blocked| in_flight::since_before(&slots, blocked, window, lives));
         ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
         let entered = in_flight::entered(&slots, closed_ns);
         let targets = self.subject.targets().iter().map(|target| target.pid);
