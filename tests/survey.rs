@@ -146,6 +146,11 @@ fn every_call_is_counted_by_its_name_and_none_by_another() {
     assert!(survey.text.contains("note: 1 call in flight already when the window"), "{survey}");
     let [in_flight] = survey.lines("in flight: ")[..] else { panic!("{survey}") };
     assert!(in_flight.contains(&format!("thread {} (known_calls) in recvfrom, ", workload.pid)));
+    // Each of the three sleeps took 2 ms or more, and all of them together did.
+    let [sleeps] = survey.lines("nanosleep ")[..] else { panic!("{survey}") };
+    let times: Vec<&str> = sleeps.split_ascii_whitespace().skip(2).collect();
+    assert_eq!(times.len(), 5, "{survey}");
+    assert!(times.iter().all(|time| time.ends_with("ms")), "{survey}");
     workload.end();
 }
 

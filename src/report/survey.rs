@@ -1,10 +1,10 @@
 //! A survey for people: a line for each system call, then the ledger as in [`text`](super::text).
 //!
 //! ```text
-//! syscall      calls  errors    total     mean      p50      p99      max
-//! epoll_wait   1,203       0    9.87s   8.20ms   7.86ms   12.5ms   14.1ms
-//! read         4,812       9   12.3ms   2.55us   2.30us   7.16us    312us
-//! total        6,015       9    9.88s
+//! syscall      calls  errors   total    mean     p50     p99     max
+//! epoll_wait   1,203       0   9.87s  8.20ms  7.86ms  12.5ms  14.1ms
+//! read         4,812       9  12.3ms  2.55us  2.30us  7.16us   312us
+//! total        6,015       9   9.88s
 //! ```
 
 use std::fmt::{self, Write as _};
@@ -20,7 +20,7 @@ use crate::survey::{Findings, InFlight, SurveyedCall};
 const HEAD: [&str; 8] = ["syscall", "calls", "errors", "total", "mean", "p50", "p99", "max"];
 
 /// Times have this many columns at least, so that those of two surveys stand below each other.
-const TIME_COLUMNS: usize = 7;
+const TIME_COLUMNS: usize = 6;
 
 /// The whole result as text, ending in a line break.
 ///
@@ -46,7 +46,7 @@ const TIME_COLUMNS: usize = 7;
 ///     closed_by: ClosedBy::Time,
 /// };
 /// let text = survey(&findings);
-/// assert!(text.contains("\nread         1       1   3.21us   3.21us   3.21us"));
+/// assert!(text.contains("\nread         1       1  3.21us  3.21us  3.21us  3.21us"));
 /// assert!(text.contains("\nledger: 1 entered = 1 recorded + 0 in flight"));
 /// ```
 pub fn survey(findings: &Findings) -> String {

@@ -241,7 +241,7 @@ mod tests {
         slot.write(&mut bytes);
         let at = |offset: i16| u64::read(&bytes[offset as usize..][..8]);
         assert_eq!((at(Slot::START_NS), at(Slot::NUMBER), at(Slot::HELD_NS)), (11, 22, 33));
-        assert_eq!(at(Slot::IDS), 55 << 32 | 44);
+        assert_eq!(at(Slot::IDS), (55 << 32) + 44);
         assert_eq!(Slot::read(&bytes), slot);
     }
 
