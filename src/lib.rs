@@ -10,8 +10,9 @@
 //! 4. [`latency`]: the three programs, the layout of their memory, the window, the ledger;
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
-//! Beside them: [`survey`] measures all calls of a process at once; [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`process`] what /proc
-//! knows, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
+//! Beside them: [`survey`] measures all calls of a process at once; [`histogram`] has the buckets,
+//! [`tracefs`] the tracepoints, [`process`] what /proc knows, [`error`] what can go wrong; [`commands`]
+//! and [`cli`] put it together.
 //!
 //! ```no_run
 //! use rlat::latency::{ClosedBy, Measurement, Request};
