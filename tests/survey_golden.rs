@@ -116,7 +116,7 @@ fn everything_wrong() {
     findings.calls.push(call("other", 1, [300]));
     findings.ledger = Ledger {
         entered: 20_000,
-        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1 },
+        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1, ..Lost::default() },
         exits_without_start: 1,
         in_flight_since_before: None,
         restarted: 12,

@@ -1,34 +1,61 @@
-//! `rlat PID [FD]`: measure for a while, print what was found.
+//! `rlat PID [FD]` and `rlat -- CMD`: measure for a while, print what was found.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use nix::sys::utsname::uname;
 
-use super::output::write_result;
+use super::output::{write_result, write_result_beside_command};
 use super::progress::{INTERVAL, Progress};
 use super::say;
 use super::signals::Signals;
 use crate::cli::MeasureArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
-use crate::process::{Status, Target, descriptor_target, is_open};
+use crate::process::{Launch, Status, Target, User, descriptor_target, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::{View, text};
 use crate::tracefs::Tracefs;
 
-/// Measures, and prints what was found. `started` is when the program began, for `-v`.
-pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
+/// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
+/// status of the command, if one was started, else 0.
+pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
+    // Before there are signal handlers, for the command to find signals as rlat found them.
+    let mut command = launch(args)?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
-    let subject = subject(args)?;
+    let subject = match &command {
+        Some(command) => command_subject(args, command)?,
+        None => subject(args)?,
+    };
+    let result = measure_subject(args, &subject, command.as_mut(), &signals, started);
+    match &mut command {
+        // Whatever became of the measurement, the command goes on, and rlat stays with it.
+        Some(command) if command.has_started() => {
+            let status = wait_for_command(command, &subject, &signals);
+            result.and(status)
+        }
+        _ => result.map(|()| 0),
+    }
+}
+
+fn measure_subject(
+    args: &MeasureArgs,
+    subject: &Subject,
+    mut command: Option<&mut Launch>,
+    signals: &Signals,
+    started: Instant,
+) -> Result<()> {
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
-    print_notes(&subject, &descriptors);
+    if command.is_none() {
+        print_notes(subject, &descriptors);
+    }
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
     let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
     require_descriptors(&syscalls, &descriptors)?;
     let request = Request {
-        subject: &subject,
+        subject,
         syscalls,
         descriptors: descriptors.clone(),
         returns: args.returns.into(),
@@ -48,19 +75,28 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(args, &subject, &descriptors);
+    print_subject(args, subject, &descriptors);
 
     measurement.open();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
+    if let Some(command) = &mut command {
+        command.start()?;
+    }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&subject, &|| measurement.recorded(), deadline, &signals)?;
+    let alone = command.is_none();
+    let recorded = || measurement.recorded();
+    let closed_by = wait_with_progress(subject, &recorded, deadline, alone, signals)?;
     let outcome = measurement.close(closed_by)?;
+    if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
+        pass_on(signals, command);
+    }
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
     let view = View { k: args.buckets, labels: args.labels.into() };
-    let result = write_result(&text::measurement(&outcome, view));
+    let write = if command.is_some() { write_result_beside_command } else { write_result };
+    let result = write(&text::measurement(&outcome, view));
     let before_detaching = Instant::now();
     drop(measurement);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
@@ -68,6 +104,39 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
         verbose(format!("peak memory: {kib} KiB"));
     }
     result
+}
+
+/// The process of the command to measure, if there is one. It waits.
+fn launch(args: &MeasureArgs) -> Result<Option<Launch>> {
+    if args.start.is_empty() {
+        return Ok(None);
+    }
+    let user = args.user.as_deref().map(User::find).transpose()?;
+    Launch::stopped(&args.start, user.as_ref()).map(Some)
+}
+
+fn command_subject(args: &MeasureArgs, command: &Launch) -> Result<Subject> {
+    let mut target = Target::open(command.pid())?;
+    target.name = command.name();
+    let targets = vec![target];
+    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+}
+
+/// A terminal sends SIGINT to the command, too; the others come to rlat alone.
+fn pass_on(signals: &Signals, command: &Launch) {
+    if let Some(signal) = signals.came().filter(|signal| *signal != Signal::SIGINT) {
+        command.pass_on(signal);
+    }
+}
+
+/// Waits for the command's end after that of the window. A signal that comes now, when none has come
+/// before, is passed on.
+fn wait_for_command(command: &mut Launch, subject: &Subject, signals: &Signals) -> Result<u8> {
+    if signals.came().is_none() && wait(subject, None, signals.wake(), None) == Ok(ClosedBy::Signal)
+    {
+        pass_on(signals, command);
+    }
+    command.wait()
 }
 
 /// Whose calls the arguments ask for.
@@ -88,13 +157,6 @@ fn subject(args: &MeasureArgs) -> Result<Subject> {
         return Ok(Subject::Threads(open(&mut args.threads.iter())?));
     }
     let targets = open_processes(args.process.iter().chain(&args.processes).copied())?;
-    if targets.is_empty() {
-        return Err(usage(
-            "no process",
-            "nothing says whose calls to measure",
-            "name a process, as in `rlat 1234`, or use --tid, --comm, --cgroup or --all",
-        ));
-    }
     Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
 }
 
@@ -124,9 +186,11 @@ pub(super) fn wait_with_progress(
     subject: &Subject,
     recorded: &dyn Fn() -> u64,
     deadline: Option<Instant>,
+    alone: bool,
     signals: &Signals,
 ) -> Result<ClosedBy> {
-    let progress = Progress::on_terminal(deadline);
+    // The terminal of a command is its own.
+    let progress = if alone { Progress::on_terminal(deadline) } else { None };
     let mut show = || {
         if let Some(progress) = &progress {
             progress.show(recorded());
@@ -170,7 +234,8 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
         return;
     }
     let kernel = kernel();
-    let calls = args.syscalls.join(", ");
+    let calls: Vec<String> = args.syscalls.iter().map(|name| format!("{name}()")).collect();
+    let calls = calls.join(", ");
     match subject {
         Subject::Named(name) => {
             say(&format!("{calls} of threads named {} on {kernel}", escape(name.as_bytes())));

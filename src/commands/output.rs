@@ -4,7 +4,9 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat, makedev};
 use nix::unistd::write;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
@@ -16,18 +18,52 @@ use crate::error::{Cause, Error, Kind, Result, Step};
 /// [`Kind::Other`] when standard output did not take all of it. Nothing is printed when the reader
 /// took a part and left, as `head` does: it had what it wanted.
 pub(super) fn write_result(text: &str) -> Result<()> {
-    let Err((written, errno)) = write_all(io::stdout(), text.as_bytes()) else { return Ok(()) };
-    let reader_left = errno == Errno::EPIPE && written > 0;
-    if !reader_left {
-        let _ = io::stderr().write_all(text.as_bytes());
+    let written = if is_closed(io::stdout()) {
+        Err((0, Errno::EBADF))
+    } else {
+        write_all(io::stdout(), text.as_bytes())
+    };
+    let Err((written, errno)) = written else { return Ok(()) };
+    if errno == Errno::EPIPE && written > 0 {
+        return Err(refused(errno, QUIET));
     }
-    let what_now = if reader_left { QUIET } else { "the result is on standard error instead" };
-    Err(Error {
+    let _ = io::stderr().write_all(text.as_bytes());
+    Err(refused(errno, "the result is on standard error instead"))
+}
+
+/// Writes to standard output what a user can ask for again, so that it need not be saved.
+///
+/// # Errors
+/// [`Kind::Other`] when standard output did not take all of it, without a message when its reader
+/// has left.
+pub(super) fn write_listing(text: &str) -> Result<()> {
+    write_all(io::stdout(), text.as_bytes()).map_err(|(_, errno)| match errno {
+        Errno::EPIPE => refused(errno, QUIET),
+        _ => refused(errno, "write it elsewhere"),
+    })
+}
+
+fn refused(errno: Errno, next: &str) -> Error {
+    Error {
         kind: Kind::Other,
         step: Step::Output,
         object: "standard output".to_owned(),
         cause: Cause::Errno(errno),
-        next: what_now.to_owned(),
+        next: next.to_owned(),
+    }
+}
+
+/// Writes the result to standard error, since standard output is that of the command.
+///
+/// # Errors
+/// [`Kind::Other`] when it did not take all of it.
+pub(super) fn write_result_beside_command(text: &str) -> Result<()> {
+    write_all(io::stderr(), text.as_bytes()).map_err(|(_, errno)| Error {
+        kind: Kind::Other,
+        step: Step::Output,
+        object: "standard error".to_owned(),
+        cause: Cause::Errno(errno),
+        next: "let standard error lead to where it can be written".to_owned(),
     })
 }
 
@@ -37,6 +73,17 @@ const QUIET: &str = "";
 /// Whether the error is to end the program without a message.
 pub(super) fn is_quiet(error: &Error) -> bool {
     error.step == Step::Output && error.next == QUIET
+}
+
+/// Whether the descriptor was closed when the program began. Rust's runtime then opens /dev/null in its
+/// place, for reading and writing, which nobody does who wants the output to vanish.
+fn is_closed(fd: impl AsFd) -> bool {
+    const DEV_NULL: u64 = makedev(1, 3);
+    let is_null = fstat(&fd).is_ok_and(|stat| {
+        SFlag::from_bits_truncate(stat.st_mode).contains(SFlag::S_IFCHR) && stat.st_rdev == DEV_NULL
+    });
+    let flags = fcntl(&fd, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
+    is_null && flags.is_ok_and(|flags| flags & OFlag::O_ACCMODE == OFlag::O_RDWR)
 }
 
 /// As `Write::write_all`, but tells how many bytes were written before the failure.
@@ -73,8 +120,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_runtime_put_in_the_place_of_a_closed_descriptor_is_known() {
+        let open = |read| OpenOptions::new().read(read).write(true).open("/dev/null").unwrap();
+        assert!(is_closed(open(true)));
+        assert!(!is_closed(open(false)));
+        assert!(!is_closed(OpenOptions::new().read(true).write(true).open("/dev/full").unwrap()));
+    }
+
+    #[test]
     fn a_full_non_blocking_pipe_is_waited_for() {
-        use nix::fcntl::{FcntlArg, OFlag, fcntl};
         let (mut reader, writer) = io::pipe().unwrap();
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         let text = vec![b'x'; 1 << 18];

@@ -39,7 +39,7 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&subject, &|| survey.recorded(), deadline, &signals)?;
+    let closed_by = wait_with_progress(&subject, &|| survey.recorded(), deadline, true, &signals)?;
     let findings = survey.close(closed_by)?;
     verbose(format!("the window closed after {}", time(findings.window.as_nanos())));
 

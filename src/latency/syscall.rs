@@ -75,6 +75,11 @@ impl Syscall {
         Ok(found)
     }
 
+    /// The names of its tracepoints.
+    pub(crate) fn tracepoints(&self) -> [String; 2] {
+        [self.enter.to_string(), self.exit.to_string()]
+    }
+
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {
         if NEVER_RETURN.contains(&name) {
             return Err(never_returns(name));

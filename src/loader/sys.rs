@@ -237,6 +237,8 @@ struct ProgLoadAttr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum LogLevel {
+    /// `BPF_LOG_STATS` alone: messages and statistics, without the instructions on the way.
+    Messages = 4,
     /// `BPF_LOG_LEVEL1`: of a refused program the path to the fault, of an accepted one nothing.
     Fault = 1 | 4,
     /// `BPF_LOG_LEVEL2`: every instruction on every path, with what is known of the registers.
@@ -511,6 +513,18 @@ pub fn pidfd_open(pid: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
     own(Errno::result(fd)? as i32)
+}
+
+/// Gives up the capabilities that this process would pass on by execve(2) as they are, `ambient` in
+/// capabilities(7), Linux 4.3.
+///
+/// # Errors
+/// None that a kernel of today has.
+pub fn clear_ambient_capabilities() -> Result<()> {
+    // SAFETY: the call takes integers.
+    let result =
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    Errno::result(result).map(drop)
 }
 
 /// Mounts a filesystem that needs no device and no option, read-only and attached to no folder: only

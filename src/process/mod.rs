@@ -4,6 +4,7 @@
 //! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
 //! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
 //! - [`is_32_bit`] says whether its system calls have the numbers of another architecture;
+//! - [`Launch`] starts a command, to be measured from the beginning, as a [`User`];
 //! - [`descriptor_target`] says what one of its descriptors is;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
 //!
@@ -20,20 +21,26 @@
 
 mod descriptor;
 mod executable;
+mod launch;
 mod namespace;
 mod privileges;
+mod start_stopped;
 mod stat;
 mod status;
 mod syscall;
 mod target;
 mod threads;
+mod user;
 
 pub use descriptor::{descriptor_target, is_open};
 pub use executable::is_32_bit;
+pub use launch::Launch;
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
+pub use start_stopped::StartStopped;
 pub use stat::Stat;
 pub use status::Status;
 pub use syscall::{Activity, activity};
 pub use target::Target;
 pub use threads::{innermost_tid, live_tid, thread_name, tids};
+pub use user::User;

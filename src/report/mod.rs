@@ -5,10 +5,12 @@
 //!
 //! - [`text`]: the result for people, with the histogram as bpftrace draws it ([`rows`]).
 //! - [`survey`]: the table of a survey, for people.
+//! - [`preflight`]: what `rlat check` found, for people and as JSON.
 //! - [`mod@escape`]: names from /proc, made safe for a terminal.
 
 pub mod escape;
 pub mod numbers;
+pub mod preflight;
 pub mod rows;
 pub mod survey;
 pub mod text;

@@ -194,16 +194,18 @@ fn notes(
     findings: &Findings,
 ) -> fmt::Result {
     let ledger = &findings.ledger;
+    let not_entered = if findings.missed_runs.is_some_and(|missed| missed.entry == 0) {
+        "refused before they entered, by a seccomp filter or a tracer: in no row"
+    } else {
+        "refused before they entered, or entered while the kernel skipped the entry program: in no row"
+    };
     for (count, what) in [
         (
             ledger.exits_without_start,
             "in flight already when the window opened, or the first return of a new thread: in no \
              row",
         ),
-        (
-            findings.not_entered,
-            "refused before they entered, by a seccomp filter or a tracer: in no row",
-        ),
+        (findings.not_entered, not_entered),
         (
             ledger.restarted,
             "interrupted by a signal: among the errors, or ended without an exit if the thread made \

@@ -13,10 +13,15 @@ use super::escape::escape;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
 use crate::histogram::log2::RECORDED_K;
-use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome};
+use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Unfollowed};
 
 /// The quantiles of the summary, with their names.
 const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
+
+/// What keeps the kernel from running a program: another tracer's, or, from Linux 7.2 on, any thread
+/// that was preempted inside of the same program on the same CPU.
+const QUIETER: &str =
+    "measure again while fewer threads compete for the CPUs and no other tracer runs";
 
 /// Below it, every whole unit has a bucket of its own.
 const EXACT_BELOW: u64 = 2 << RECORDED_K;
@@ -41,6 +46,7 @@ const EXACT_BELOW: u64 = 2 << RECORDED_K;
 /// let outcome = Outcome {
 ///     calls: vec![call],
 ///     missed_runs: None,
+///     unfollowed: None,
 ///     window: Duration::from_secs(30),
 ///     closed_by: ClosedBy::Time,
 /// };
@@ -77,6 +83,9 @@ impl fmt::Display for Text<'_> {
             )?;
             in_flight(f, call)?;
         }
+        if let Some(children) = outcome.unfollowed {
+            unfollowed(f, children)?;
+        }
         missed_runs(f, outcome)
     }
 }
@@ -86,12 +95,11 @@ fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> f
     let (name, unit) = (&call.syscall, call.histogram.unit().name());
     let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
     writeln!(f, "{counter}: {}", call.histogram.count())?;
-    let rows = match &call.linear {
-        Some(linear) => linear_rows(&linear.rows(), call.histogram.unit(), view.labels),
-        None => {
-            let rows = call.histogram.rows(view.k);
-            histogram_rows(&rows, call.histogram.unit(), view.labels)
-        }
+    let unit_of_edges = call.histogram.unit();
+    let rows = if let Some(linear) = &call.linear {
+        linear_rows(&linear.rows(), unit_of_edges, view.labels)
+    } else {
+        histogram_rows(&call.histogram.rows(view.k), unit_of_edges, view.labels)
     };
     if !rows.is_empty() {
         write!(f, "@{name}_{unit}:\n{rows}")?;
@@ -221,7 +229,8 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     for (count, what) in [
         (
             ledger.exits_without_start,
-            "already in flight when the window opened, returned inside it: not in the histogram",
+            "already in flight when the window opened, on any descriptor, came back inside it: not in \
+             the histogram",
         ),
         (
             ledger.restarted,
@@ -247,8 +256,9 @@ pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> 
         (
             ledger.lost.exit_missed,
             "the thread was in its next call already when the exit of this one had not been seen",
-            "measure again while no other tracing tool runs",
+            QUIETER,
         ),
+        (ledger.lost.entry_missed, "the exit was seen, but not the entry", QUIETER),
         (
             ledger.lost.negative,
             "the clock at the exit was behind the clock at the entry",
@@ -262,14 +272,32 @@ pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> 
     Ok(())
 }
 
+/// Children whose calls are in no number, as far as that is known.
+fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
+    let Unfollowed { no_room, missed_forks } = children;
+    if no_room > 0 {
+        writeln!(
+            f,
+            "WARNING: there was no room to follow {} more processes and threads: their calls are \
+             missing\n  next: follow a smaller part of the work",
+            grouped(no_room),
+        )?;
+    }
+    match missed_forks {
+        Some(missed @ 1..) => writeln!(
+            f,
+            "WARNING: the kernel skipped the fork program {} times: the calls of as many children \
+             can be missing\n  next: {QUIETER}",
+            grouped(missed),
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let Some(missed) = outcome.missed_runs else {
-        // Not knowing is worth a line only where it could have explained something.
-        let unexplained = |call: &Call| call.ledger.balance() != 0 || call.ledger.lost.total() > 0;
-        if outcome.calls.iter().any(unexplained) {
-            writeln!(f, "missed runs: unknown, this kernel does not count them")?;
-        }
-        return Ok(());
+        let what = "unknown, this kernel does not count them: calls can be missing unnoticed";
+        return writeln!(f, "missed runs: {what}");
     };
     skipped_programs(f, missed)
 }
@@ -281,8 +309,16 @@ pub(super) fn skipped_programs(f: &mut fmt::Formatter<'_>, missed: MissedRuns) -
     }
     let MissedRuns { entry, exit, thread_end } = missed;
     for (count, program, effect) in [
-        (entry, "entry", "as many calls can be missing from every number above"),
-        (exit, "exit", "as many calls can be counted as lost or in flight"),
+        (
+            entry,
+            "entry",
+            "as many calls can be missing from every number above, unless they are counted as lost",
+        ),
+        (
+            exit,
+            "exit",
+            "as many calls can be counted as lost or in flight, and a latency can be too long",
+        ),
         (thread_end, "thread end", "as many calls can be counted as in flight"),
     ] {
         if count > 0 {
@@ -294,7 +330,7 @@ pub(super) fn skipped_programs(f: &mut fmt::Formatter<'_>, missed: MissedRuns) -
             )?;
         }
     }
-    writeln!(f, "  next: measure again while no other tracing tool runs")
+    writeln!(f, "  next: {QUIETER}")
 }
 
 fn in_flight(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {

@@ -18,6 +18,7 @@ pub struct Findings {
     pub ledger: Ledger,
     /// Returns of calls that had not entered, of threads that had been seen before: a seccomp filter
     /// or a tracer refuses a call before it passes the tracepoint of entries, but not that of exits.
+    /// If the kernel skipped the program at the entry, as often as that can be the cause, too.
     pub not_entered: u64,
     /// The calls that had not returned when the window closed.
     pub in_flight: Vec<InFlight>,
@@ -82,6 +83,8 @@ pub(super) fn add_up<'a>(
             store_full: ledger.lost.store_full + sum.get(Counter::StoreFull),
             exit_missed: ledger.lost.exit_missed + sum.get(Counter::ExitMissed),
             negative: ledger.lost.negative + sum.get(Counter::Negative),
+            // Of an exit without an entry it is not known what kept the entry from being seen.
+            entry_missed: 0,
         };
     }
     let not_entered = sums[NO_CALL as usize].get(Counter::ExitNotEntered);

@@ -1,9 +1,10 @@
 //! The calls that had not returned when the window closed.
 //!
 //! As in [`latency`](crate::latency) there are two kinds: those that the programs saw entering, and
-//! those that began before the window opened and are found by looking at the threads right after. A
-//! thread that was in a call then, and of which the programs saw nothing, is in it still. It need not
-//! be asleep when the window closes: some waits wake up for a moment and go on.
+//! those that began before the window opened. The latter are found by looking at the threads when it
+//! has opened and before it closes: a thread that is blocked in a call then, and of which the programs
+//! have seen nothing, has been in it all the time. It is looked for twice because some waits wake up
+//! for a moment and go on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,17 +47,16 @@ pub(super) fn entered(slots: &BTreeMap<u32, (u32, Slot)>, closed_ns: u64) -> Vec
 /// and that the programs saw nothing of.
 pub(super) fn since_before(
     slots: &BTreeMap<u32, (u32, Slot)>,
-    at_opening: &[Blocked],
+    blocked: &[Blocked],
     window: Duration,
     lives: impl Fn(&Blocked) -> bool,
 ) -> Vec<InFlight> {
-    at_opening
-        .iter()
-        .filter(|blocked| !slots.contains_key(&blocked.tid) && lives(blocked))
-        .map(|blocked| {
-            let elapsed = Elapsed::AtLeast(window);
-            describe(blocked.pid, blocked.tid, blocked.number as u64, elapsed)
-        })
+    // The same call, if it is there twice.
+    let calls: BTreeMap<u32, &Blocked> = blocked.iter().map(|call| (call.tid, call)).collect();
+    calls
+        .into_iter()
+        .filter(|(tid, call)| !slots.contains_key(tid) && lives(call))
+        .map(|(tid, call)| describe(call.pid, tid, call.number as u64, Elapsed::AtLeast(window)))
         .collect()
 }
 
@@ -91,7 +91,7 @@ mod tests {
         let slot = |start_ns| (1, Slot { start_ns, number: read, ..Slot::default() });
         let slots = BTreeMap::from([(1, slot(0)), (2, slot(50))]);
         let calls =
-            since_before(&slots, &[1, 2, 3, 4].map(blocked), window, |blocked| blocked.tid != 4);
+            since_before(&slots, &[1, 2, 3, 4, 3].map(blocked), window, |blocked| blocked.tid != 4);
         assert_eq!(calls.iter().map(|call| call.tid).collect::<Vec<_>>(), [3]);
         assert_eq!((&*calls[0].call, calls[0].elapsed), ("read", Elapsed::AtLeast(window)));
 

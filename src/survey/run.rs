@@ -12,10 +12,10 @@ use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row, STAR
 use super::programs::{Maximum, Plan, enter_program, exit_program, thread_end_program};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{AssembleError, Program};
-use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids};
+use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids, is_ending};
 use crate::latency::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
 use crate::latency::measurement::{describe, monotonic_ns, require_namespace_helper};
-use crate::latency::part::{room_for_starts, unlikely};
+use crate::latency::part::{by_name, room_for_starts, unlikely};
 use crate::latency::subject::ScopeMaps;
 use crate::latency::{ClosedBy, MissedRuns, Subject};
 use crate::loader::sys::{self, ProgramType};
@@ -23,7 +23,7 @@ use crate::loader::{
     Answer, Attachment, Feature, LoadedProgram, attach_raw, load, probe, verifier_log,
 };
 use crate::maps::{HashMap, MmapableArray, cpus};
-use crate::process::{Stat, is_32_bit};
+use crate::process::is_32_bit;
 
 /// Attached programs and the maps that they write to.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl<'a> Survey<'a> {
         let maps = numbers(&scope_maps, &control, &starts, &calls);
         let mut loaded = |program: std::result::Result<Program, AssembleError>| {
             let program = program.map_err(|error| unlikely(&error))?;
-            let loaded = load(&program, ProgramType::RawTracepoint, &maps)?;
+            let loaded = load(&program, ProgramType::RawTracepoint, &by_name(&maps))?;
             steps(describe(&program, &loaded));
             Ok((program, loaded))
         };
@@ -110,7 +110,8 @@ impl<'a> Survey<'a> {
         [&self.enter.0, &self.exit.0, &self.thread_end.0]
             .into_iter()
             .map(|program| {
-                Ok((program.name(), verifier_log(program, ProgramType::RawTracepoint, &maps)?))
+                let log = verifier_log(program, ProgramType::RawTracepoint, &by_name(&maps))?;
+                Ok((program.name(), log))
             })
             .collect()
     }
@@ -119,7 +120,7 @@ impl<'a> Survey<'a> {
     pub fn open(&mut self) {
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
-        self.blocked_at_opening = blocked_in_any_call(self.subject);
+        self.blocked_at_opening = self.blocked();
     }
 
     /// How many calls have been recorded so far.
@@ -132,6 +133,7 @@ impl<'a> Survey<'a> {
     /// # Errors
     /// As bpf(2), when the store of starts cannot be read.
     pub fn close(&self, closed_by: ClosedBy) -> Result<Findings> {
+        let blocked = self.blocked();
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
         // As in `Measurement::close`: a program that saw the window open may still be at work.
@@ -149,11 +151,10 @@ impl<'a> Survey<'a> {
         });
         let states: Vec<Slot> = slots.values().map(|(_, slot)| *slot).collect();
         let (calls, mut ledger, not_entered) = add_up(self.rows(), &states, &ended);
-        let lives = |blocked: &Blocked| Stat::read(blocked.tid).is_ok_and(|stat| !stat.has_ended());
-        let before = self
-            .blocked_at_opening
-            .as_deref()
-            .map(|blocked| in_flight::since_before(&slots, blocked, window, lives));
+        let before = self.blocked_at_opening.as_deref().zip(blocked.as_deref()).map(|both| {
+            let blocked = [both.0, both.1].concat();
+            in_flight::since_before(&slots, &blocked, window, |call| !is_ending(call.tid))
+        });
         ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
         let entered = in_flight::entered(&slots, closed_ns);
         let targets = self.subject.targets().iter().map(|target| target.pid);
@@ -167,6 +168,12 @@ impl<'a> Survey<'a> {
             window,
             closed_by,
         })
+    }
+
+    /// Threads that are blocked in a call now; `None` where that cannot be known.
+    fn blocked(&self) -> Option<Vec<Blocked>> {
+        let processes: Vec<u32> = self.subject.targets().iter().map(|target| target.pid).collect();
+        blocked_in_any_call(self.subject, &processes)
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
