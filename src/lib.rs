@@ -10,9 +10,9 @@
 //! 4. [`latency`]: the three programs, the layout of their memory, the window, the ledger;
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
-//! Beside them: [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`process`] what /proc
-//! knows, [`host`] on what all of this runs, [`preflight`] whether it can, [`error`] what can go wrong;
-//! [`commands`] and [`cli`] put it together.
+//! Beside them: [`survey`] measures all calls of a process at once; [`histogram`] has the buckets,
+//! [`tracefs`] the tracepoints, [`process`] what /proc knows, [`host`] on what all of this runs,
+//! [`preflight`] whether it can, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
 //!
 //! ```no_run
 //! use rlat::histogram::Unit;
@@ -49,4 +49,5 @@ pub mod maps;
 pub mod preflight;
 pub mod process;
 pub mod report;
+pub mod survey;
 pub mod tracefs;

@@ -24,6 +24,7 @@ Examples:
   rlat -d 0 1234                until Ctrl-C
   rlat -- dd if=f of=/dev/null  a command, from its first call to its end
   rlat -v 1234 2>log            with the loading steps and the verifier's log
+  rlat survey 1234              which system calls process 1234 makes, and how long each takes
   rlat list 'sys_enter_*read*'  what can be traced
   rlat check                    whether rlat can work here, and what is missing
 
@@ -64,6 +65,8 @@ pub enum Command {
     List(ListArgs),
     /// Tells whether rlat can work here, and what is missing
     Check(CheckArgs),
+    /// Shows which system calls a process makes, how many, and how long they take
+    Survey(SurveyArgs),
     /// Shows the version, the kernel, the architecture and the distribution
     Version,
     /// Waits to become a command that is measured: rlat starts itself so
@@ -127,6 +130,22 @@ pub struct CheckArgs {
     /// Where tracefs is mounted; found, or mounted for rlat alone, when not given
     #[arg(long, value_name = "DIR")]
     pub tracefs: Option<PathBuf>,
+}
+
+/// What `rlat survey` takes.
+#[derive(Debug, Args)]
+pub struct SurveyArgs {
+    /// The processes to survey, with all their threads
+    #[arg(value_name = "PID", required = true, value_parser = id())]
+    pub processes: Vec<u32>,
+
+    /// How long to survey: 500ms, 5s, 2m, 1h, or a number of seconds; 0 means until Ctrl-C
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub duration: Duration,
+
+    /// Show the loading steps and the verifier's log on standard error
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// How `rlat check` prints.

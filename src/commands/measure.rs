@@ -93,7 +93,8 @@ fn measure_subject(
     }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
     let alone = command.is_none();
-    let closed_by = wait_with_progress(subject, &measurement, deadline, alone, signals)?;
+    let recorded = || measurement.recorded();
+    let closed_by = wait_with_progress(subject, &recorded, deadline, alone, signals)?;
     let outcome = measurement.close(closed_by)?;
     if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
         pass_on(signals, command);
@@ -177,11 +178,16 @@ fn subject(args: &MeasureArgs) -> Result<Subject> {
     if !args.threads.is_empty() {
         return Ok(Subject::Threads(open(&mut args.threads.iter())?));
     }
-    let mut targets = open(&mut args.process.iter().chain(&args.processes))?;
-    // A process that was named twice, or by two of its threads, is one.
+    let targets = open_processes(args.process.iter().chain(&args.processes).copied())?;
+    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+}
+
+/// The processes of these ids. One that was named twice, or by two of its threads, is one.
+pub(super) fn open_processes(ids: impl Iterator<Item = u32>) -> Result<Vec<Target>> {
+    let mut targets = ids.map(Target::open).collect::<Result<Vec<_>>>()?;
     targets.sort_by_key(|target| target.pid);
     targets.dedup_by_key(|target| target.pid);
-    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+    Ok(targets)
 }
 
 /// A descriptor means something only to calls that take one.
@@ -196,9 +202,11 @@ fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> 
     }
 }
 
-fn wait_with_progress(
+/// Waits for the window's end, and shows on a terminal how far it is and how many calls have been
+/// recorded.
+pub(super) fn wait_with_progress(
     subject: &Subject,
-    measurement: &Measurement<'_>,
+    recorded: &dyn Fn() -> u64,
     deadline: Option<Instant>,
     alone: bool,
     signals: &Signals,
@@ -207,7 +215,7 @@ fn wait_with_progress(
     let progress = if alone { Progress::on_terminal(deadline) } else { None };
     let mut show = || {
         if let Some(progress) = &progress {
-            progress.show(measurement.recorded());
+            progress.show(recorded());
         }
     };
     let tick: Option<(Duration, &mut dyn FnMut())> =
@@ -222,7 +230,7 @@ fn wait_with_progress(
 }
 
 /// What a user may have meant otherwise. Shown in any case, unlike the progress.
-fn print_notes(subject: &Subject, descriptors: &[u32]) {
+pub(super) fn print_notes(subject: &Subject, descriptors: &[u32]) {
     for target in subject.targets() {
         let (requested, pid) = (target.requested, target.pid);
         if requested != pid && !matches!(subject, Subject::Threads(_)) {
@@ -247,10 +255,7 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
     if !io::stderr().is_terminal() {
         return;
     }
-    let kernel = uname().map_or_else(
-        |_| "an unknown kernel".to_owned(),
-        |name| format!("Linux {}", name.release().to_string_lossy()),
-    );
+    let kernel = kernel();
     let calls: Vec<String> = args.syscalls.iter().map(|name| format!("{name}()")).collect();
     let calls = calls.join(", ");
     match subject {
@@ -280,6 +285,14 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
     }
 }
 
+/// The running kernel, for people.
+pub(super) fn kernel() -> String {
+    uname().map_or_else(
+        |_| "an unknown kernel".to_owned(),
+        |name| format!("Linux {}", name.release().to_string_lossy()),
+    )
+}
+
 fn usage(object: &str, why: &str, next: &str) -> Error {
     Error {
         kind: Kind::Usage,
@@ -290,7 +303,7 @@ fn usage(object: &str, why: &str, next: &str) -> Error {
     }
 }
 
-fn failed(error: &io::Error, what: &str) -> Error {
+pub(super) fn failed(error: &io::Error, what: &str) -> Error {
     Error {
         kind: Kind::Other,
         step: Step::Measure,

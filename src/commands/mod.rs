@@ -7,6 +7,7 @@ mod output;
 mod progress;
 mod protocol;
 mod signals;
+mod survey;
 mod version;
 
 use std::io::{self, Write as _};
@@ -22,6 +23,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
     let result = match &cli.command {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),
+        Some(Command::Survey(args)) => survey::survey(args, started),
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         Some(Command::StartStopped(args)) => return args.start().run(),
@@ -30,7 +32,11 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
     match result {
         Ok(()) => exit_code,
         Err(error) => {
-            if let (true, Cause::Verifier(refusal)) = (cli.measure.verbose, &error.cause) {
+            let verbose = match &cli.command {
+                Some(Command::Survey(args)) => args.verbose,
+                _ => cli.measure.verbose,
+            };
+            if let (true, Cause::Verifier(refusal)) = (verbose, &error.cause) {
                 say(&format!("the verifier's log:\n{}", refusal.log));
             }
             if !output::is_quiet(&error) {

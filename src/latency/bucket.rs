@@ -27,12 +27,17 @@ use crate::insn::{AluOp, Assembler, JumpOp, Reg};
 /// # Ok::<(), rlat::insn::AssembleError>(())
 /// ```
 pub fn emit_bucket_index(asm: &mut Assembler, n: Reg, index: Reg, scratch: Reg) {
+    emit_bucket_index_at(RECORDED_K, asm, n, index, scratch);
+}
+
+/// The same for 2^k buckets a power of two, with k in 0 to 5.
+pub fn emit_bucket_index_at(k: u32, asm: &mut Assembler, n: Reg, index: Reg, scratch: Reg) {
     asm.mov(index, 0).comment("no shift yet");
     for shift in [32, 16, 8, 4, 2, 1] {
         let next = asm.label(format!("shifted_{shift}"));
-        // n >> shift is 32 or more exactly if n is at least this:
-        let least = 1_u64 << (RECORDED_K + shift);
-        let is_small = format!("is n >> {shift} below 32?");
+        // n >> shift is 2^k or more exactly if n is at least this:
+        let least = 1_u64 << (k + shift);
+        let is_small = format!("is n >> {shift} below {}?", 1 << k);
         if let Ok(least) = i32::try_from(least) {
             asm.jump_if(JumpOp::Lt, n, least, next).comment(is_small);
         } else {
@@ -40,11 +45,11 @@ pub fn emit_bucket_index(asm: &mut Assembler, n: Reg, index: Reg, scratch: Reg) 
             asm.jump_if(JumpOp::Lt, n, scratch, next).comment(is_small);
         }
         asm.alu(AluOp::Rsh, n, shift as i32);
-        asm.alu(AluOp::Add, index, (shift << RECORDED_K) as i32)
-            .comment(format!("{shift} shifts of 32 buckets"));
+        asm.alu(AluOp::Add, index, (shift << k) as i32)
+            .comment(format!("{shift} shifts of {} buckets", 1 << k));
         asm.bind(next);
     }
-    asm.alu(AluOp::Add, index, n).comment("the bucket's index at k = 5");
+    asm.alu(AluOp::Add, index, n).comment(format!("the bucket's index at k = {k}"));
 }
 
 /// Appends instructions that leave in `index` the linear bucket of the number in `n`, which stays as

@@ -19,24 +19,35 @@ use crate::process::{
 
 /// A thread that is blocked in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blocked {
-    pid: u32,
-    tid: u32,
-    number: i64,
-    argument: u64,
+pub(crate) struct Blocked {
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) number: i64,
+    pub(crate) argument: u64,
 }
 
 /// The threads of the subject that are blocked in one of these calls now, on one of the descriptors if
-/// any are given. `processes` are the subject's, as we see them.
-///
-/// `None` when the kernel does not let us look, and when the subject is no list of processes: to
-/// look at every thread of the host would take too long.
+/// any are given. `processes` are the subject's, as we see them. `None` as for [`blocked_in_any_call`].
 pub(super) fn blocked_threads(
     subject: &Subject,
     processes: &[u32],
     syscalls: &[Syscall],
     descriptors: &[u32],
 ) -> Option<Vec<Blocked>> {
+    let mut blocked = blocked_in_any_call(subject, processes)?;
+    blocked.retain(|Blocked { number, argument, .. }| {
+        let measured = syscalls.iter().any(|syscall| syscall.number == Some(*number));
+        measured && (descriptors.is_empty() || descriptors.contains(&(*argument as u32)))
+    });
+    Some(blocked)
+}
+
+/// The threads of the subject that are blocked in a system call now. `processes` are the subject's, as
+/// we see them.
+///
+/// `None` when the kernel does not let us look, and when the subject is no list of processes: to
+/// look at every thread of the host would take too long.
+pub(crate) fn blocked_in_any_call(subject: &Subject, processes: &[u32]) -> Option<Vec<Blocked>> {
     if subject.targets().is_empty() {
         return None;
     }
@@ -44,14 +55,10 @@ pub(super) fn blocked_threads(
     for (pid, tid) in threads(subject, processes) {
         match activity(pid, tid) {
             Ok(Activity::InSyscall { number, args: [argument, ..], .. }) if !is_ending(tid) => {
-                let measured = syscalls.iter().any(|syscall| syscall.number == Some(number));
-                let wanted = descriptors.is_empty() || descriptors.contains(&(argument as u32));
-                if measured && wanted {
-                    blocked.push(Blocked { pid, tid, number, argument });
-                }
+                blocked.push(Blocked { pid, tid, number, argument });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
-            // In another call, running, or ended since it was listed.
+            // Running, outside of any call, or ended since it was listed.
             Ok(_) | Err(_) => {}
         }
     }
@@ -60,7 +67,7 @@ pub(super) fn blocked_threads(
 
 /// Whether the thread is on its way out. Such a thread still shows the call that a deadly signal
 /// ended, until the kernel takes its stack away; asked after that call, so as not to believe in it.
-fn is_ending(tid: u32) -> bool {
+pub(crate) fn is_ending(tid: u32) -> bool {
     Stat::read(tid).map_or(true, |stat| stat.has_ended() || stat.is_exiting())
 }
 
@@ -82,9 +89,18 @@ pub(super) fn by_visible_tid(
     subject: &Subject,
     slots: Vec<(u32, Slot)>,
 ) -> BTreeMap<u32, (u32, Slot)> {
+    by_visible_ids(subject, slots, |slot| (slot.pid, slot.tid))
+}
+
+/// The same for whatever slots, from which `ids` takes process and thread as the thread sees them.
+pub(crate) fn by_visible_ids<S>(
+    subject: &Subject,
+    slots: Vec<(u32, S)>,
+    ids: impl Fn(&S) -> (u32, u32),
+) -> BTreeMap<u32, (u32, S)> {
     if PidNamespace::own() == PidNamespace::Initial {
-        let process = |tid, slot: &Slot| {
-            Status::read(tid).ok().and_then(|status| status.tgid).unwrap_or(slot.pid)
+        let process = |tid, slot: &S| {
+            Status::read(tid).ok().and_then(|status| status.tgid).unwrap_or(ids(slot).0)
         };
         return slots.into_iter().map(|(key, slot)| (key, (process(key, &slot), slot))).collect();
     }
@@ -96,7 +112,8 @@ pub(super) fn by_visible_tid(
     slots
         .into_iter()
         .map(|(_, slot)| {
-            let (pid, tid) = visible.get(&slot.tid).copied().unwrap_or((slot.pid, slot.tid));
+            let (pid, tid) = ids(&slot);
+            let (pid, tid) = visible.get(&tid).copied().unwrap_or((pid, tid));
             (tid, (pid, slot))
         })
         .collect()

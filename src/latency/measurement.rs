@@ -257,7 +257,7 @@ pub(crate) fn require_namespace_helper(subject: &Subject) -> Result<()> {
     })
 }
 
-pub(super) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
+pub(crate) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
     let (name, length) = (program.name(), program.insns().len());
     match loaded.info() {
         Ok(info) => format!(
@@ -269,6 +269,6 @@ pub(super) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
 }
 
 /// The clock that `bpf_ktime_get_ns` reads.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }

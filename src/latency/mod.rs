@@ -19,19 +19,19 @@
 mod bucket;
 mod collect;
 mod family;
-mod in_flight;
+pub(crate) mod in_flight;
 pub mod layout;
 mod ledger;
-mod measurement;
+pub(crate) mod measurement;
 mod outcome;
-mod part;
-mod programs;
-mod scope;
-mod subject;
+pub(crate) mod part;
+pub(crate) mod programs;
+pub(crate) mod scope;
+pub(crate) mod subject;
 mod syscall;
 mod wait;
 
-pub use bucket::{emit_bucket_index, emit_linear_index};
+pub use bucket::{emit_bucket_index, emit_bucket_index_at, emit_linear_index};
 pub use family::{Unfollowed, fork_program, free_program};
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
 pub(crate) use measurement::require_namespace_helper;

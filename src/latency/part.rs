@@ -47,7 +47,7 @@ impl Part {
         for tracepoint in [&syscall.enter, &syscall.exit] {
             steps(format!("tracepoint {tracepoint}: id {}", tracepoint.id));
         }
-        let room = (threads * STARTS_PER_THREAD).max(FEWEST_STARTS) as u32;
+        let room = room_for_starts(threads);
         let starts = HashMap::create(&starts_map(&syscall.name), room)?;
         let words = region_words(plan.linear.map_or(0, Linear::bucket_count));
         let possible = cpus::possible_count()?;
@@ -147,6 +147,11 @@ impl Part {
     }
 }
 
+/// How many threads a store of starts has room for, when the processes have `threads` of them now.
+pub(crate) fn room_for_starts(threads: usize) -> u32 {
+    (threads * STARTS_PER_THREAD).max(FEWEST_STARTS) as u32
+}
+
 fn own_maps(
     syscall: &str,
     starts: &HashMap<u32, Slot>,
@@ -156,12 +161,12 @@ fn own_maps(
 }
 
 /// Maps as linking takes them.
-pub(super) fn by_name(maps: &[(String, i32)]) -> Vec<(&str, i32)> {
+pub(crate) fn by_name(maps: &[(String, i32)]) -> Vec<(&str, i32)> {
     maps.iter().map(|(name, number)| (name.as_str(), *number)).collect()
 }
 
 /// The error for a program of ours that cannot be put together.
-pub(super) fn unlikely(error: &AssembleError) -> Error {
+pub(crate) fn unlikely(error: &AssembleError) -> Error {
     Error {
         kind: Kind::Other,
         step: Step::Assemble,

@@ -76,15 +76,15 @@ fn program_name(syscall: &str, enter: bool) -> String {
 
 /// Places on the stack, as offsets from r10. A key is passed to a map by pointer, so it must be in
 /// memory.
-pub(super) mod stack {
+pub(crate) mod stack {
     /// u32: the thread in the initial PID namespace, as the key of a slot.
-    pub(in super::super) const TID: i16 = -4;
+    pub(crate) const TID: i16 = -4;
     /// u32: the CPU, as the index of a region.
     pub(in super::super) const CPU: i16 = -8;
     /// `struct bpf_pidns_info`: two u32, the thread and the process as people see them.
-    pub(in super::super) const IDS: i16 = -16;
+    pub(crate) const IDS: i16 = -16;
     /// 16 bytes: the thread's name.
-    pub(in super::super) const NAME: i16 = -32;
+    pub(crate) const NAME: i16 = -32;
     /// A new slot, 32 bytes.
     pub(super) const SLOT: i16 = -64;
 }

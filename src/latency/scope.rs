@@ -42,7 +42,7 @@ pub enum Scope {
 
 /// Appends instructions that go to `out` unless the current thread is in the scope, and else leave
 /// its ids on the stack: the key at [`stack::TID`], and what people see at [`stack::IDS`].
-pub(super) fn emit_scope(asm: &mut Assembler, scope: &Scope, out: Label) {
+pub(crate) fn emit_scope(asm: &mut Assembler, scope: &Scope, out: Label) {
     match scope {
         Scope::Processes(members) => emit_members(asm, members, Which::Process, out),
         Scope::Threads(members) => emit_members(asm, members, Which::Thread, out),

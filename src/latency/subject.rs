@@ -33,7 +33,7 @@ pub enum Subject {
 
 /// Maps that a scope needs, open as long as its programs are loaded.
 #[derive(Debug, Default)]
-pub(super) struct ScopeMaps {
+pub(crate) struct ScopeMaps {
     members: Option<HashMap<u32, u32>>,
     cgroup: Option<CgroupArray>,
 }
@@ -55,7 +55,7 @@ impl Subject {
     /// # Errors
     /// [`Kind::Usage`] for a name that no thread can have; [`Kind::Unsupported`] when a family is to
     /// be followed from within a PID namespace.
-    pub(super) fn scope(&self) -> Result<Scope> {
+    pub(crate) fn scope(&self) -> Result<Scope> {
         Ok(match self {
             Self::Processes(targets) => Scope::Processes(processes(targets)),
             Self::Threads(targets) => Scope::Threads(
@@ -80,7 +80,7 @@ impl Subject {
     }
 
     /// Creates the maps that the scope needs.
-    pub(super) fn create_maps(&self) -> Result<ScopeMaps> {
+    pub(crate) fn create_maps(&self) -> Result<ScopeMaps> {
         let mut maps = ScopeMaps::default();
         match self {
             Self::Family(targets) => {
@@ -106,7 +106,7 @@ impl Subject {
 
 impl ScopeMaps {
     /// Names and descriptors, for linking programs.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = (String, i32)> {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (String, i32)> {
         let members = self.members.as_ref().map(|map| (MEMBERS_MAP.to_owned(), map.number()));
         let cgroup = self.cgroup.as_ref().map(|map| (CGROUP_MAP.to_owned(), map.number()));
         members.into_iter().chain(cgroup)

@@ -5,7 +5,11 @@
 //! event* is the handle through which perf_event_open(2) gives access to one. A program of type
 //! tracepoint is attached to the perf event, and from then on runs whenever the tracepoint is
 //! passed, on any CPU and by any process: the event's own CPU and process do not filter it.
+//!
+//! A *raw* tracepoint is the same place without perf in between: bpf(2) attaches a program to it by
+//! name, and the program is given the arguments that the kernel's own code passes, as 8 bytes each.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -38,7 +42,7 @@ impl fmt::Display for Tracepoint {
 #[derive(Debug)]
 #[must_use = "dropping it detaches the program"]
 pub struct Attachment {
-    _event: OwnedFd,
+    _held: OwnedFd,
 }
 
 /// Attaches a loaded program to a tracepoint, through a perf event on an online CPU.
@@ -52,7 +56,29 @@ pub fn attach(program: &LoadedProgram, tracepoint: &Tracepoint, cpu: u32) -> Res
         .map_err(|errno| refusal::of_bpf(errno, Step::Attach, &object))?;
     sys::perf_event_set_bpf(event.as_fd(), program.as_fd())
         .map_err(|errno| refused_program(errno, object))?;
-    Ok(Attachment { _event: event })
+    Ok(Attachment { _held: event })
+}
+
+/// Attaches a loaded program of type raw tracepoint to the tracepoint of that name, such as
+/// `sys_enter`, which every system call passes. It needs neither perf nor tracefs. Linux 4.17.
+///
+/// # Errors
+/// [`Kind::Permission`] when a privilege is missing, [`Kind::Unsupported`] when the kernel has no
+/// such tracepoint.
+pub fn attach_raw(program: &LoadedProgram, tracepoint: &CStr) -> Result<Attachment> {
+    let object = format!("{} to raw tracepoint {}", program.name(), tracepoint.to_string_lossy());
+    match sys::raw_tracepoint_open(tracepoint, program.as_fd()) {
+        Ok(held) => Ok(Attachment { _held: held }),
+        Err(errno @ Errno::ENOENT) => Err(Error {
+            kind: Kind::Unsupported,
+            step: Step::Attach,
+            object,
+            cause: Cause::Explained(errno, "this kernel has no such tracepoint".to_owned()),
+            next: "use a kernel with CONFIG_TRACEPOINTS; `rlat check` shows what this one has"
+                .to_owned(),
+        }),
+        Err(errno) => Err(refusal::of_bpf(errno, Step::Attach, &object)),
+    }
 }
 
 fn refused_program(errno: Errno, object: String) -> Error {

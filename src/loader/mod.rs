@@ -13,7 +13,7 @@ pub(crate) mod refusal;
 pub mod sys;
 mod verifier;
 
-pub use attach::{Attachment, Tracepoint, attach};
+pub use attach::{Attachment, Tracepoint, attach, attach_raw};
 pub use features::{Answer, Feature, counts_missed_runs, probe};
 pub use load::{LoadedProgram, load, verifier_log};
 pub use verifier::{Fault, VerifierError};

@@ -3,6 +3,7 @@
 //! - [`Target::open`] finds the process, and makes sure that it stays the same one;
 //! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
 //! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
+//! - [`is_32_bit`] says whether its system calls have the numbers of another architecture;
 //! - [`Launch`] starts a command, to be measured from the beginning, as a [`User`];
 //! - [`descriptor_target`] says what one of its descriptors is, [`command_line`] how it was called;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
@@ -20,6 +21,7 @@
 
 mod command_line;
 mod descriptor;
+mod executable;
 mod launch;
 mod namespace;
 mod privileges;
@@ -33,6 +35,7 @@ mod user;
 
 pub use command_line::command_line;
 pub use descriptor::{descriptor_target, is_open};
+pub use executable::is_32_bit;
 pub use launch::Launch;
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};

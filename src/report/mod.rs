@@ -4,6 +4,7 @@
 //! format. Nothing in this room asks the system anything, so every format is tested on any machine.
 //!
 //! - [`text`]: the result for people, with the histogram as bpftrace draws it ([`rows`]).
+//! - [`survey`]: the table of a survey, for people.
 //! - [`preflight`]: what `rlat check` found, for people and as JSON.
 //! - [`json`]: the result for programs, with all that is known; [`meta`] has what it says beside the numbers.
 //! - [`csv`]: the buckets alone.
@@ -17,6 +18,7 @@ pub mod meta;
 pub mod numbers;
 pub mod preflight;
 pub mod rows;
+pub mod survey;
 pub mod text;
 pub mod utc;
 

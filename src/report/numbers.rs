@@ -22,6 +22,24 @@ pub fn time(ns: u128) -> String {
     }
 }
 
+/// A time in at most six columns up to a day, for tables: three significant digits, cut off, and the
+/// unit.
+pub fn short_time(ns: u128) -> String {
+    let (unit, unit_ns) = match ns {
+        0..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => ("us", 1_000),
+        1_000_000..1_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let whole = ns / unit_ns;
+    let hundredths = ns % unit_ns * 100 / unit_ns;
+    match whole {
+        0..10 => format!("{whole}.{hundredths:02}{unit}"),
+        10..100 => format!("{whole}.{}{unit}", hundredths / 10),
+        _ => format!("{whole}{unit}"),
+    }
+}
+
 /// A time that is known in whole units only, rounded down: below one, all that is known is `<1 us`.
 pub fn whole_units(n: u64, unit: Unit) -> String {
     match n {
@@ -93,6 +111,24 @@ mod tests {
         assert_eq!(whole_units(1055, Unit::Us), "1.055 ms");
         assert_eq!(whole_units(7, Unit::S), "7 s");
         assert_eq!(whole_units(u64::MAX, Unit::Us), "18446744073709 s");
+    }
+
+    #[test]
+    fn short_times() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_000, "1.00us"),
+            (3_219, "3.21us"),
+            (12_999, "12.9us"),
+            (999_999, "999us"),
+            (1_239_999, "1.23ms"),
+            (59_999_999_999, "59.9s"),
+            (86_400_000_000_000, "86400s"),
+        ] {
+            assert_eq!(short_time(ns), text);
+        }
+        assert_eq!(short_time(u128::from(u64::MAX)), "18446744073s");
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub(super) const PERCENTILES: [(&str, u64); 4] =
 const QUIETER: &str =
     "measure again while fewer threads compete for the CPUs and no other tracer runs";
 
+/// What helps when the store of starts is full.
+const FEWER_CALLS: &str = "measure fewer calls at once, those on one descriptor for example";
+
 /// Below it, every whole unit has a bucket of its own.
 const EXACT_BELOW: u64 = 2 << RECORDED_K;
 
@@ -78,7 +81,7 @@ impl fmt::Display for Doubts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for call in &self.0.calls {
             warnings(f, call)?;
-            lost(f, &call.ledger)?;
+            lost(f, &call.ledger, FEWER_CALLS)?;
         }
         missed_runs(f, self.0)
     }
@@ -102,7 +105,7 @@ impl fmt::Display for Text<'_> {
             summary(f, call, outcome)?;
             balance(f, call)?;
             outside(f, &call.ledger)?;
-            lost(f, &call.ledger)?;
+            lost(f, &call.ledger, FEWER_CALLS)?;
             in_flight(f, call)?;
         }
         if let Some(children) = outcome.unfollowed {
@@ -132,15 +135,7 @@ fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> f
 
 fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::Result {
     let histogram = &call.histogram;
-    let window = format!(
-        "{}{}",
-        time(outcome.window.as_nanos()),
-        match outcome.closed_by {
-            ClosedBy::Time => "",
-            ClosedBy::TargetEnd => ", until the process ended",
-            ClosedBy::Signal => ", until interrupted",
-        }
-    );
+    let window = format!("{}{}", time(outcome.window.as_nanos()), closed_by(outcome.closed_by));
     let Some(mean) = histogram.mean_ns() else {
         let what = if call.ledger.excluded > 0 { "put into the histogram" } else { "recorded" };
         return writeln!(f, "latency: no call was {what} in {window}");
@@ -167,9 +162,24 @@ fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::R
     writeln!(f)
 }
 
+/// Why the window closed, where that needs to be said behind its length.
+pub(super) const fn closed_by(why: ClosedBy) -> &'static str {
+    match why {
+        ClosedBy::Time => "",
+        ClosedBy::TargetEnd => ", until the process ended",
+        ClosedBy::Signal => ", until interrupted",
+    }
+}
+
 /// The ledger's line, loud ones when it does not add up, and what the calls returned.
 fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
-    let ledger = &call.ledger;
+    equation(f, &call.ledger)?;
+    warnings(f, call)?;
+    returned(f, &call.ledger)
+}
+
+/// The ledger's line.
+pub(super) fn equation(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     let since_before = ledger.in_flight_since_before.unwrap_or(0);
     write!(f, "ledger: {} entered", grouped(ledger.entered))?;
     if since_before > 0 {
@@ -182,24 +192,28 @@ fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
         grouped(ledger.in_flight.saturating_add(since_before)),
         grouped(ledger.ended_without_exit),
         grouped(ledger.lost.total()),
-    )?;
-    warnings(f, call)?;
-    returned(f, ledger)
+    )
+}
+
+/// A loud line when the ledger does not add up.
+pub(super) fn imbalance(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
+    let difference = ledger.balance();
+    if difference == 0 {
+        return Ok(());
+    }
+    let missing = calls(difference.unsigned_abs());
+    let what = if difference > 0 {
+        format!("{missing} entered and went nowhere")
+    } else {
+        format!("{missing} more came out than entered")
+    };
+    writeln!(f, "WARNING: the ledger does not add up, {what}: do not rely on these numbers")
 }
 
 /// Loud lines for numbers that contradict each other.
 fn warnings(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
     let ledger = &call.ledger;
-    let difference = ledger.balance();
-    if difference != 0 {
-        let missing = calls(difference.unsigned_abs());
-        let what = if difference > 0 {
-            format!("{missing} entered and went nowhere")
-        } else {
-            format!("{missing} more came out than entered")
-        };
-        writeln!(f, "WARNING: the ledger does not add up, {what}: do not rely on these numbers")?;
-    }
+    imbalance(f, ledger)?;
     let counted = call.histogram.count().saturating_add(ledger.excluded);
     if counted != ledger.recorded {
         writeln!(
@@ -272,13 +286,10 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     Ok(())
 }
 
-fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
+/// Calls that were lost, by cause. `fewer` is what to do when there were too many threads.
+pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> fmt::Result {
     for (count, why, next) in [
-        (
-            ledger.lost.store_full,
-            "the store of start times had no room for one more thread",
-            "measure fewer calls at once, those on one descriptor for example",
-        ),
+        (ledger.lost.store_full, "the store of start times had no room for one more thread", fewer),
         (
             ledger.lost.exit_missed,
             "the thread was in its next call already when the exit of this one had not been seen",
@@ -327,6 +338,11 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         let what = "unknown, this kernel does not count them: calls can be missing unnoticed";
         return writeln!(f, "missed runs: {what}");
     };
+    skipped_programs(f, missed)
+}
+
+/// How often the kernel skipped which program, if it did.
+pub(super) fn skipped_programs(f: &mut fmt::Formatter<'_>, missed: MissedRuns) -> fmt::Result {
     if missed.total() == 0 {
         return Ok(());
     }
@@ -385,7 +401,7 @@ fn in_flight_call(f: &mut fmt::Formatter<'_>, call: &InFlight) -> fmt::Result {
 }
 
 /// `1 call`, `2,000 calls`.
-fn calls(count: impl Into<u128>) -> String {
+pub(super) fn calls(count: impl Into<u128>) -> String {
     let count = count.into();
     let noun = if count == 1 { "call" } else { "calls" };
     format!("{} {noun}", grouped(count))

@@ -1,0 +1,274 @@
+//! The memory that a survey's programs and its reader share, laid out once for both.
+//!
+//! ```text
+//! rlat_control   array of 1, mapped      word 0: is the window open
+//! rlat_starts    hash, tid -> slot       which call a thread is in, and since when
+//! rlat_calls     array, mapped           regions of 514 rows
+//! ```
+//!
+//! A region has one row for each number of a system call. A row is 4,096 bytes, a region 2 MiB:
+//!
+//! ```text
+//! word 0        the counters
+//! word 16       the buckets, in ns with k = 3: each at most 1/8 of its values wide
+//! ```
+//!
+//! There is one region for each possible CPU, so that no cache line is written by two; but at most
+//! [`MOST_REGIONS`], which CPUs far apart then share: what is added atomically may be shared, and a
+//! host with hundreds of possible CPUs has better uses for its memory.
+
+use std::str::FromStr as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use syscalls::Sysno;
+
+use crate::histogram::log2::{RECORDED_K, bucket_count, bucket_index, bucket_range};
+use crate::maps::Plain;
+
+/// The map from a thread (u32, as the initial PID namespace counts) to its [`Slot`].
+pub const STARTS_MAP: &str = "rlat_starts";
+/// The map with the rows of all regions.
+pub const CALLS_MAP: &str = "rlat_calls";
+
+/// Numbers below this have rows of their own. Linux 6.18 has 470 on the architectures that count
+/// from 0, and adds some five a year.
+pub const NUMBERS: u32 = 512;
+/// The row of all other numbers, for they are not those of this kernel's own table: -1, which is how
+/// a tracer skips a call, x32 calls on x86-64, and what no kernel knows yet.
+pub const OTHER: u32 = NUMBERS;
+/// The row of what belongs to no call.
+pub const NO_CALL: u32 = NUMBERS + 1;
+/// Rows of a region.
+pub const ROWS: u32 = NUMBERS + 2;
+
+/// More regions than that are not made: 64 MiB.
+pub const MOST_REGIONS: u32 = 32;
+
+/// 2^k buckets for each power of two of nanoseconds.
+pub const BUCKET_K: u32 = 3;
+
+const BUCKETS_WORD: usize = 16;
+
+/// Words of a row.
+pub const ROW_WORDS: usize = BUCKETS_WORD + bucket_count(BUCKET_K);
+/// Where the buckets begin in a row, in bytes.
+pub const BUCKETS_OFFSET: i16 = (BUCKETS_WORD * 8) as i16;
+
+/// The counters at the beginning of a row, each a 64-bit word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Calls that entered.
+    Entered = 0,
+    /// Calls that entered and returned.
+    Recorded = 1,
+    /// Those of them that returned an error, or were interrupted by a signal.
+    Errors = 2,
+    /// The sum of their latencies in ns.
+    SumNs = 3,
+    /// The largest of their latencies in ns.
+    MaxNs = 4,
+    /// Calls whose thread ended inside of them.
+    EndedWithoutExit = 5,
+    /// Calls that entered when the store of starts had no room for one more thread.
+    StoreFull = 6,
+    /// Calls whose start was still there when the thread entered its next call.
+    ExitMissed = 7,
+    /// Calls whose end, by the clock, came before their start.
+    Negative = 8,
+    /// Returns with a restart code.
+    Restarted = 9,
+    /// In row [`NO_CALL`]: exits of threads of which nothing had been seen before.
+    ExitWithoutStart = 10,
+    /// In row [`NO_CALL`]: exits of threads that were in no call, as far as had been seen.
+    ExitNotEntered = 11,
+}
+
+impl Counter {
+    /// Where the counter is in a row, in bytes: what an instruction needs.
+    pub const fn offset(self) -> i16 {
+        (self as usize * 8) as i16
+    }
+}
+
+/// One region's row of one call, as the reader sees it: programs change it at any time while the
+/// window is open.
+#[derive(Clone, Copy)]
+pub struct Row<'a>(&'a [AtomicU64]);
+
+impl<'a> Row<'a> {
+    /// A row of [`ROW_WORDS`] words.
+    pub fn new(words: &'a [AtomicU64]) -> Self {
+        Self(words)
+    }
+
+    /// The counter's value now.
+    pub fn get(self, counter: Counter) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// The counts of the buckets, in order.
+    pub fn buckets(self) -> impl Iterator<Item = u64> {
+        self.0[BUCKETS_WORD..].iter().map(|word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// The bucket of a [`Histogram`](crate::histogram::Histogram) that ends where a row's bucket does, so
+/// that quantiles come out as if this one had been kept.
+pub const fn histogram_bucket(index: usize) -> usize {
+    bucket_index(bucket_range(index, BUCKET_K).max, RECORDED_K)
+}
+
+/// The name of the system call with that number: `read`, or `#471` for one too new to be known here,
+/// or `other` for what has no row of its own.
+pub fn call_name(number: u64) -> String {
+    let known = usize::try_from(number).ok().and_then(Sysno::new);
+    match known {
+        Some(known) => known.name().to_owned(),
+        None if number < u64::from(NUMBERS) => format!("#{number}"),
+        None => "other".to_owned(),
+    }
+}
+
+/// The number of the system call with that name on this architecture.
+pub fn call_number(name: &str) -> Option<u64> {
+    Sysno::from_str(name).ok().map(|number| number.id() as u64)
+}
+
+/// What is kept of a thread: its call, or what the last one left behind. It is inserted when the
+/// thread is seen first, changed in place from then on, and removed when the thread ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// The clock in ns when the call began, or one of the two states below, which the clock has left
+    /// behind before the first process starts.
+    pub start_ns: u64,
+    /// The number of the call, as the register held it.
+    pub number: u64,
+    /// In state [`HELD`](Self::HELD), how long the call took in ns.
+    pub held_ns: u64,
+    /// The thread, as people see it. The key is its id in the initial PID namespace.
+    pub tid: u32,
+    /// The process, as people see it.
+    pub pid: u32,
+}
+
+impl Slot {
+    /// The thread is in no call.
+    pub const IDLE: i32 = 0;
+    /// The call was interrupted by a signal. If the thread goes on, it is recorded at the thread's
+    /// next call; if the signal was deadly, the thread ended inside of it.
+    pub const HELD: i32 = 1;
+
+    /// Offset of `start_ns` in bytes.
+    pub const START_NS: i16 = 0;
+    /// Offset of `number` in bytes.
+    pub const NUMBER: i16 = 8;
+    /// Offset of `held_ns` in bytes.
+    pub const HELD_NS: i16 = 16;
+    /// Offset of `tid` and `pid` in bytes.
+    pub const IDS: i16 = 24;
+
+    /// What the slot says at the end of the window.
+    pub fn state(self) -> SlotState {
+        match i32::try_from(self.start_ns) {
+            Ok(Self::IDLE) => SlotState::Nothing,
+            Ok(Self::HELD) => SlotState::Held { ns: self.held_ns },
+            _ => SlotState::InCall { since_ns: self.start_ns },
+        }
+    }
+
+    /// The row of its call: below [`NO_CALL`].
+    pub fn row(self) -> usize {
+        self.number.min(u64::from(OTHER)) as usize
+    }
+}
+
+/// A slot's meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// No call.
+    Nothing,
+    /// A finished call that is not recorded yet.
+    Held {
+        /// Its latency in ns.
+        ns: u64,
+    },
+    /// A call that has not returned.
+    InCall {
+        /// The clock at its entry in ns.
+        since_ns: u64,
+    },
+}
+
+impl Plain for Slot {
+    const BYTES: usize = 32;
+
+    fn write(&self, bytes: &mut [u8]) {
+        self.start_ns.write(&mut bytes[0..8]);
+        self.number.write(&mut bytes[8..16]);
+        self.held_ns.write(&mut bytes[16..24]);
+        self.tid.write(&mut bytes[24..28]);
+        self.pid.write(&mut bytes[28..32]);
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self {
+            start_ns: u64::read(&bytes[0..8]),
+            number: u64::read(&bytes[8..16]),
+            held_ns: u64::read(&bytes[16..24]),
+            tid: u32::read(&bytes[24..28]),
+            pid: u32::read(&bytes[28..32]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_page_and_a_region_less_than_4_mib() {
+        assert!((Counter::ExitNotEntered as usize) < BUCKETS_WORD);
+        assert_eq!(BUCKETS_OFFSET % 64, 0);
+        assert_eq!(ROW_WORDS * 8, 4096);
+        assert!(ROW_WORDS * 8 * ROWS as usize <= 4 << 20);
+    }
+
+    #[test]
+    fn a_slot_is_written_where_instructions_look_for_it() {
+        let slot = Slot { start_ns: 11, number: 22, held_ns: 33, tid: 44, pid: 55 };
+        let mut bytes = [0; Slot::BYTES];
+        slot.write(&mut bytes);
+        let at = |offset: i16| u64::read(&bytes[offset as usize..][..8]);
+        assert_eq!((at(Slot::START_NS), at(Slot::NUMBER), at(Slot::HELD_NS)), (11, 22, 33));
+        assert_eq!(at(Slot::IDS), (55 << 32) + 44);
+        assert_eq!(Slot::read(&bytes), slot);
+    }
+
+    #[test]
+    fn a_number_outside_of_the_table_is_no_call_of_it() {
+        let row = |number| Slot { number, ..Slot::default() }.row();
+        assert_eq!(row(0), 0);
+        assert_eq!(row(511), 511);
+        for other in [512, 1 << 30, (1 << 30) + 1, u64::MAX] {
+            assert_eq!(row(other), OTHER as usize);
+            assert_eq!(call_name(other), "other");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(call_name(libc::SYS_read as u64), "read");
+        assert_eq!(call_name(511), "#511");
+        assert_eq!(call_number("getppid"), Some(libc::SYS_getppid as u64));
+    }
+
+    #[test]
+    fn quantiles_end_where_the_buckets_end() {
+        for index in 0..bucket_count(BUCKET_K) {
+            let (ours, theirs) =
+                (bucket_range(index, BUCKET_K), bucket_range(histogram_bucket(index), RECORDED_K));
+            assert_eq!(ours.max, theirs.max);
+        }
+    }
+}

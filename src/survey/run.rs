@@ -1,0 +1,241 @@
+//! One survey, from maps and programs to its findings. Its steps are those of a
+//! [`Measurement`](crate::latency::Measurement): attach, open, close, drop.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nix::errno::Errno;
+
+use super::findings::{Findings, add_up};
+use super::in_flight::{self, is_left_by_exec};
+use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row, STARTS_MAP, Slot};
+use super::programs::{Maximum, Plan, enter_program, exit_program, thread_end_program};
+use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::insn::{AssembleError, Program};
+use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids, is_ending};
+use crate::latency::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
+use crate::latency::measurement::{describe, monotonic_ns, require_namespace_helper};
+use crate::latency::part::{by_name, room_for_starts, unlikely};
+use crate::latency::subject::ScopeMaps;
+use crate::latency::{ClosedBy, MissedRuns, Subject};
+use crate::loader::sys::{self, ProgramType};
+use crate::loader::{
+    Answer, Attachment, Feature, LoadedProgram, attach_raw, load, probe, verifier_log,
+};
+use crate::maps::{HashMap, MmapableArray, cpus};
+use crate::process::is_32_bit;
+
+/// Attached programs and the maps that they write to.
+#[derive(Debug)]
+pub struct Survey<'a> {
+    subject: &'a Subject,
+    enter: (Program, LoadedProgram),
+    exit: (Program, LoadedProgram),
+    thread_end: (Program, LoadedProgram),
+    control: MmapableArray,
+    starts: HashMap<u32, Slot>,
+    calls: MmapableArray,
+    scope_maps: ScopeMaps,
+    opened_ns: u64,
+    blocked_at_opening: Option<Vec<Blocked>>,
+    _attachments: [Attachment; 3],
+}
+
+impl<'a> Survey<'a> {
+    /// Creates the maps, loads the programs and attaches them. The window stays closed. `steps` is
+    /// told what was done, for people who want to know.
+    ///
+    /// # Errors
+    /// [`Kind::Unsupported`] for a process of a 32-bit program, whose calls have other numbers; else
+    /// the step that failed, see [`Error`].
+    pub fn attach(subject: &'a Subject, steps: &mut dyn FnMut(String)) -> Result<Self> {
+        require_namespace_helper(subject)?;
+        if let Some(target) = subject.targets().iter().find(|target| is_32_bit(target.pid)) {
+            return Err(refuse_32_bit(target.pid));
+        }
+        let possible = cpus::possible_count()?;
+        let (maximum, regions) = match probe(Feature::FetchingAtomics) {
+            Answer::Yes => (Maximum::CompareExchange, possible.min(MOST_REGIONS)),
+            // Without it only one CPU may write a row.
+            Answer::No | Answer::CouldNotTell(_) => (Maximum::LoadStore, possible),
+        };
+        let plan = Plan { scope: subject.scope()?, regions, maximum };
+        let scope_maps = subject.create_maps()?;
+        let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
+        let threads: usize = subject.targets().iter().map(|target| target.threads).sum();
+        let room = room_for_starts(threads);
+        let starts = HashMap::create(STARTS_MAP, room)?;
+        steps(format!("map {STARTS_MAP}: hash, room for {room} threads"));
+        let calls = MmapableArray::create(CALLS_MAP, ROW_WORDS, regions * ROWS)?;
+        let row = ROW_WORDS * size_of::<u64>();
+        steps(format!("map {CALLS_MAP}: {regions} regions of {ROWS} rows of {row} bytes"));
+
+        let maps = numbers(&scope_maps, &control, &starts, &calls);
+        let mut loaded = |program: std::result::Result<Program, AssembleError>| {
+            let program = program.map_err(|error| unlikely(&error))?;
+            let loaded = load(&program, ProgramType::RawTracepoint, &by_name(&maps))?;
+            steps(describe(&program, &loaded));
+            Ok((program, loaded))
+        };
+        let thread_end = loaded(thread_end_program(&plan))?;
+        let exit = loaded(exit_program(&plan))?;
+        let enter = loaded(enter_program(&plan))?;
+        // The entry last: an entry that is seen has its exit seen, too.
+        let attachments = [
+            attach_raw(&thread_end.1, c"sched_process_exit")?,
+            attach_raw(&exit.1, c"sys_exit")?,
+            attach_raw(&enter.1, c"sys_enter")?,
+        ];
+        Ok(Self {
+            subject,
+            enter,
+            exit,
+            thread_end,
+            control,
+            starts,
+            calls,
+            scope_maps,
+            opened_ns: 0,
+            blocked_at_opening: None,
+            _attachments: attachments,
+        })
+    }
+
+    /// What the verifier writes about each program, with our comments: loads them once more.
+    ///
+    /// # Errors
+    /// As [`verifier_log`].
+    pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
+        let maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
+        [&self.enter.0, &self.exit.0, &self.thread_end.0]
+            .into_iter()
+            .map(|program| {
+                let log = verifier_log(program, ProgramType::RawTracepoint, &by_name(&maps))?;
+                Ok((program.name(), log))
+            })
+            .collect()
+    }
+
+    /// Opens the window.
+    pub fn open(&mut self) {
+        self.set_window(WINDOW_OPEN);
+        self.opened_ns = monotonic_ns();
+        self.blocked_at_opening = self.blocked();
+    }
+
+    /// How many calls have been recorded so far.
+    pub fn recorded(&self) -> u64 {
+        self.rows().map(|row| row.get(Counter::Recorded)).sum()
+    }
+
+    /// Closes the window and collects what was found.
+    ///
+    /// # Errors
+    /// As bpf(2), when the store of starts cannot be read.
+    pub fn close(&self, closed_by: ClosedBy) -> Result<Findings> {
+        let blocked = self.blocked();
+        self.set_window(WINDOW_CLOSED);
+        let closed_ns = monotonic_ns();
+        // As in `Measurement::close`: a program that saw the window open may still be at work.
+        if sys::wait_for_running_programs().is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
+        let slots = self.starts.entries().map_err(collect_failed)?;
+        let mut slots = by_visible_ids(self.subject, slots, |slot| (slot.pid, slot.tid));
+        let mut ended = Vec::new();
+        slots.retain(|tid, (pid, slot)| {
+            let left = is_left_by_exec(*pid, *tid, *slot);
+            ended.extend(left.then_some(*slot));
+            !left
+        });
+        let states: Vec<Slot> = slots.values().map(|(_, slot)| *slot).collect();
+        let (calls, mut ledger, not_entered) = add_up(self.rows(), &states, &ended);
+        let before = self.blocked_at_opening.as_deref().zip(blocked.as_deref()).map(|both| {
+            let blocked = [both.0, both.1].concat();
+            in_flight::since_before(&slots, &blocked, window, |call| !is_ending(call.tid))
+        });
+        ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
+        let entered = in_flight::entered(&slots, closed_ns);
+        let targets = self.subject.targets().iter().map(|target| target.pid);
+        Ok(Findings {
+            calls,
+            ledger,
+            not_entered,
+            in_flight: entered.into_iter().chain(before.into_iter().flatten()).collect(),
+            missed_runs: self.missed_runs(),
+            turned_32_bit: targets.filter(|pid| is_32_bit(*pid)).collect(),
+            window,
+            closed_by,
+        })
+    }
+
+    /// Threads that are blocked in a call now; `None` where that cannot be known.
+    fn blocked(&self) -> Option<Vec<Blocked>> {
+        let processes: Vec<u32> = self.subject.targets().iter().map(|target| target.pid).collect();
+        blocked_in_any_call(self.subject, &processes)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.calls.values().map(Row::new)
+    }
+
+    fn set_window(&self, state: u64) {
+        for word in self.control.values().flatten() {
+            word.store(state, Ordering::SeqCst);
+        }
+    }
+
+    /// Kernels that skip a program on a raw tracepoint count it (Linux 6.1 does both for the first
+    /// time, in `__bpf_trace_run` of `kernel/trace/bpf_trace.c`), so that no number means none.
+    fn missed_runs(&self) -> Option<MissedRuns> {
+        let misses = |program: &LoadedProgram| {
+            program.info().ok().map(|info| info.recursion_misses.unwrap_or(0))
+        };
+        Some(MissedRuns {
+            entry: misses(&self.enter.1)?,
+            exit: misses(&self.exit.1)?,
+            thread_end: misses(&self.thread_end.1)?,
+        })
+    }
+}
+
+/// All maps, by the names that programs use, and their descriptors.
+fn numbers(
+    scope: &ScopeMaps,
+    control: &MmapableArray,
+    starts: &HashMap<u32, Slot>,
+    calls: &MmapableArray,
+) -> Vec<(String, i32)> {
+    let own = [
+        (CONTROL_MAP, control.number()),
+        (STARTS_MAP, starts.number()),
+        (CALLS_MAP, calls.number()),
+    ];
+    let own = own.into_iter().map(|(name, number)| (name.to_owned(), number));
+    own.chain(scope.numbers()).collect()
+}
+
+fn refuse_32_bit(pid: u32) -> Error {
+    Error {
+        kind: Kind::Unsupported,
+        step: Step::Target,
+        object: format!("process {pid}"),
+        cause: Cause::Text(
+            "it runs a 32-bit program, and the numbers of its system calls mean other calls than \
+             those of this kernel's own table"
+                .to_owned(),
+        ),
+        next: format!("`strace -c -w -f -p {pid}` knows both kinds, but slows the process down"),
+    }
+}
+
+fn collect_failed(errno: Errno) -> Error {
+    Error {
+        kind: Kind::Other,
+        step: Step::Measure,
+        object: format!("the calls: map {STARTS_MAP}"),
+        cause: Cause::Errno(errno),
+        next: "survey again".to_owned(),
+    }
+}
