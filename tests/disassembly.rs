@@ -199,8 +199,11 @@ fn every_program_that_is_loaded_reads_the_same() {
                 programs.push((format!("{which} {}", program.name()), program));
             }
         }
-        for maximum in [survey::Maximum::CompareExchange, survey::Maximum::LoadStore] {
-            let plan = survey::Plan { scope: scope.clone(), regions: 2, maximum };
+        for (maximum, regions) in [
+            (survey::Maximum::CompareExchange, survey::Regions::Shared),
+            (survey::Maximum::LoadStore, survey::Regions::OneEach),
+        ] {
+            let plan = survey::Plan { scope: scope.clone(), regions, maximum };
             let all = [
                 survey::enter_program(&plan).unwrap(),
                 survey::exit_program(&plan).unwrap(),
