@@ -28,6 +28,7 @@ use rlat::latency::{
     Member, Plan, Returns, Scope, enter_program, exit_program, thread_end_program,
 };
 use rlat::process::PidNamespace;
+use rlat::survey;
 
 /// The slots of one section, each with its text.
 type Listing = Vec<(usize, String)>;
@@ -196,6 +197,21 @@ fn every_program_that_is_loaded_reads_the_same() {
             ];
             for program in all {
                 programs.push((format!("{which} {}", program.name()), program));
+            }
+        }
+        for (maximum, regions) in [
+            (survey::Maximum::CompareExchange, survey::Regions::Shared),
+            (survey::Maximum::LoadStore, survey::Regions::OneEach),
+        ] {
+            let plan = survey::Plan { scope: scope.clone(), regions, maximum };
+            let all = [
+                survey::enter_program(&plan).unwrap(),
+                survey::exit_program(&plan).unwrap(),
+                survey::thread_end_program(&plan).unwrap(),
+            ];
+            for program in all {
+                programs
+                    .push((format!("survey of {place} {maximum:?} {}", program.name()), program));
             }
         }
     }

@@ -16,7 +16,7 @@ use rlat::loader::sys::{ProgramType, prog_test_run};
 use rlat::maps::{HashMap, MmapableArray};
 use rlat::process::PidNamespace;
 use rlat::survey::layout::{BUCKET_K, CALLS_MAP, ROW_WORDS, ROWS, STARTS_MAP, Slot};
-use rlat::survey::{Maximum, Plan, enter_program, exit_program, thread_end_program};
+use rlat::survey::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
 
 #[test]
 fn the_verifier_takes_every_kind_of_program() {
@@ -34,7 +34,7 @@ fn the_verifier_takes_every_kind_of_program() {
     let outside = Member { namespace: PidNamespace::Initial, id: 1 };
     let inside = Member { namespace: PidNamespace::Other { dev: 4, ino: 4_026_531_999 }, id: 1 };
     for maximum in [Maximum::CompareExchange, Maximum::LoadStore] {
-        for regions in [1, 2, 32, 65_536] {
+        for regions in [Regions::OneEach, Regions::Shared] {
             for members in [vec![outside], vec![inside], vec![outside, inside, outside]] {
                 let plan = Plan { scope: Scope::Processes(members), regions, maximum };
                 for program in

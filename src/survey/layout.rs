@@ -41,7 +41,7 @@ pub const NO_CALL: u32 = NUMBERS + 1;
 /// Rows of a region.
 pub const ROWS: u32 = NUMBERS + 2;
 
-/// More regions than that are not made: 64 MiB.
+/// More regions than that are not made: 64 MiB. A power of two.
 pub const MOST_REGIONS: u32 = 32;
 
 /// 2^k buckets for each power of two of nanoseconds.
@@ -230,6 +230,7 @@ mod tests {
     fn a_row_is_a_page_and_a_region_less_than_4_mib() {
         assert!((Counter::ExitNotEntered as usize) < BUCKETS_WORD);
         assert_eq!(BUCKETS_OFFSET % 64, 0);
+        assert!(MOST_REGIONS.is_power_of_two());
         assert_eq!(ROW_WORDS * 8, 4096);
         assert!(ROW_WORDS * 8 * ROWS as usize <= 4 << 20);
     }

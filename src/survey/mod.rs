@@ -25,5 +25,5 @@ mod run;
 pub use findings::{Findings, SurveyedCall};
 pub use in_flight::InFlight;
 pub use layout::call_name;
-pub use programs::{Maximum, Plan, enter_program, exit_program, thread_end_program};
+pub use programs::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
 pub use run::Survey;

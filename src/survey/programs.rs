@@ -9,7 +9,8 @@
 //! that several threads write is added atomically; a slot is only written by its own thread.
 
 use super::layout::{
-    BUCKET_K, BUCKETS_OFFSET, CALLS_MAP, Counter, NO_CALL, NUMBERS, OTHER, ROWS, STARTS_MAP, Slot,
+    BUCKET_K, BUCKETS_OFFSET, CALLS_MAP, Counter, MOST_REGIONS, NO_CALL, NUMBERS, OTHER, ROWS,
+    STARTS_MAP, Slot,
 };
 use crate::insn::{
     AluOp, AssembleError, Assembler, AtomicOp, Helper, JumpOp, Label, Program,
@@ -26,10 +27,19 @@ use crate::latency::{Scope, emit_bucket_index_at};
 pub struct Plan {
     /// Whose calls.
     pub scope: Scope,
-    /// How many regions of rows there are, 1 or more. CPU n counts in region n modulo that.
-    pub regions: u32,
+    /// Which region a CPU counts in.
+    pub regions: Regions,
     /// How the largest latency is kept.
     pub maximum: Maximum,
+}
+
+/// Which region a CPU counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regions {
+    /// CPU n in region n.
+    OneEach,
+    /// CPU n in region n modulo [`MOST_REGIONS`].
+    Shared,
 }
 
 /// How the largest latency of a row is kept.
@@ -76,11 +86,11 @@ const LAST_ERROR: i32 = -4095;
 /// ```
 /// use rlat::latency::{Member, Scope};
 /// use rlat::process::PidNamespace;
-/// use rlat::survey::{Maximum, Plan, enter_program};
+/// use rlat::survey::{Maximum, Plan, Regions, enter_program};
 ///
 /// let own = Member { namespace: PidNamespace::Initial, id: 1234 };
 /// let scope = Scope::Processes(vec![own]);
-/// let plan = Plan { scope, regions: 2, maximum: Maximum::CompareExchange };
+/// let plan = Plan { scope, regions: Regions::OneEach, maximum: Maximum::CompareExchange };
 /// let program = enter_program(&plan)?;
 /// assert!(program.to_string().contains("if r9 < 512 goto"));
 /// # Ok::<(), rlat::insn::AssembleError>(())
@@ -280,7 +290,10 @@ impl<'a> Emitter<'a> {
     /// r9 = the row with the index in r9, in the region of this CPU.
     fn find_row_of_index(&mut self) {
         self.asm.call(Helper::GetSmpProcessorId);
-        self.asm.alu(AluOp::Mod, R0, self.plan.regions as i32).comment("r0 = the region");
+        if self.plan.regions == Regions::Shared {
+            // The number of regions is a power of two.
+            self.asm.alu(AluOp::And, R0, MOST_REGIONS as i32 - 1).comment("r0 = the region");
+        }
         self.asm.alu(AluOp::Mul, R0, ROWS as i32);
         self.asm.alu(AluOp::Add, R0, R9);
         self.asm.store(Size::W, R10, stack::ROW, R0);

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::findings::{Findings, add_up};
 use super::in_flight::{self, is_left_by_exec};
 use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row, STARTS_MAP, Slot};
-use super::programs::{Maximum, Plan, enter_program, exit_program, thread_end_program};
+use super::programs::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{AssembleError, Program};
 use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids, is_ending};
@@ -54,10 +54,15 @@ impl<'a> Survey<'a> {
             return Err(refuse_32_bit(target.pid));
         }
         let possible = cpus::possible_count()?;
-        let (maximum, regions) = match probe(Feature::FetchingAtomics) {
-            Answer::Yes => (Maximum::CompareExchange, possible.min(MOST_REGIONS)),
-            // Without it only one CPU may write a row.
-            Answer::No | Answer::CouldNotTell(_) => (Maximum::LoadStore, possible),
+        let maximum = match probe(Feature::FetchingAtomics) {
+            Answer::Yes => Maximum::CompareExchange,
+            Answer::No | Answer::CouldNotTell(_) => Maximum::LoadStore,
+        };
+        // Without the exchange, only one CPU may write a row.
+        let (regions, count) = if possible > MOST_REGIONS && maximum == Maximum::CompareExchange {
+            (Regions::Shared, MOST_REGIONS)
+        } else {
+            (Regions::OneEach, possible)
         };
         let plan = Plan { scope: subject.scope()?, regions, maximum };
         let scope_maps = subject.create_maps()?;
@@ -66,9 +71,9 @@ impl<'a> Survey<'a> {
         let room = room_for_starts(threads);
         let starts = HashMap::create(STARTS_MAP, room)?;
         steps(format!("map {STARTS_MAP}: hash, room for {room} threads"));
-        let calls = MmapableArray::create(CALLS_MAP, ROW_WORDS, regions * ROWS)?;
+        let calls = MmapableArray::create(CALLS_MAP, ROW_WORDS, count * ROWS)?;
         let row = ROW_WORDS * size_of::<u64>();
-        steps(format!("map {CALLS_MAP}: {regions} regions of {ROWS} rows of {row} bytes"));
+        steps(format!("map {CALLS_MAP}: {count} regions of {ROWS} rows of {row} bytes"));
 
         let maps = numbers(&scope_maps, &control, &starts, &calls);
         let mut loaded = |program: std::result::Result<Program, AssembleError>| {
