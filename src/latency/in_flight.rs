@@ -2,9 +2,9 @@
 //!
 //! Two kinds: those that the programs saw entering, whose start is still in the store; and those that
 //! began before the window opened, which no program ever saw. The second kind is found by looking at
-//! what each thread is doing just before the window closes: a thread that is blocked in the call, and
-//! of which the programs have seen neither an entry nor an exit (it has no slot), was in it all the
-//! time. A read() that hangs for the whole window is the one that the user came for.
+//! what each thread is doing just after the window opens and just before it closes: a thread that is
+//! blocked in the call in either look, and of which the programs have seen neither an entry nor an exit
+//! (it has no slot), was in it all the time. A read() that hangs for the whole window is the one that the user came for.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -63,6 +63,22 @@ pub(crate) fn blocked_in_any_call(subject: &Subject, processes: &[u32]) -> Optio
         }
     }
     Some(blocked)
+}
+
+/// The threads that were blocked in one look or the other, and have not ended; `None` where neither could
+/// be made.
+pub(crate) fn in_either(
+    opening: Option<Vec<Blocked>>,
+    closing: Option<Vec<Blocked>>,
+) -> Option<Vec<Blocked>> {
+    let (mut all, closing) = (opening?, closing?);
+    all.retain(|blocked| !is_ending(blocked.tid));
+    for blocked in closing {
+        if !all.iter().any(|known| known.tid == blocked.tid) {
+            all.push(blocked);
+        }
+    }
+    Some(all)
 }
 
 /// Whether the thread is on its way out. Such a thread still shows the call that a deadly signal

@@ -63,6 +63,8 @@ pub struct Measurement<'a> {
     family: Option<Family>,
     /// The processes that were there when the window opened.
     at_opening: Vec<u32>,
+    /// The threads that were blocked in a measured call just after that.
+    blocked_at_opening: Option<Vec<Blocked>>,
     opened_ns: u64,
     _attachments: Vec<Attachment>,
 }
@@ -135,6 +137,7 @@ impl<'a> Measurement<'a> {
             scope_maps,
             family,
             at_opening: Vec::new(),
+            blocked_at_opening: None,
             opened_ns: 0,
             _attachments: attachments,
         })
@@ -174,6 +177,7 @@ impl<'a> Measurement<'a> {
         self.at_opening = self.processes();
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
+        self.blocked_at_opening = self.blocked();
     }
 
     /// How many calls have been recorded so far.
@@ -186,7 +190,8 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// As bpf(2), when a store of starts cannot be read.
     pub fn close(&self, closed_by: ClosedBy) -> Result<Outcome> {
-        let blocked = self.blocked();
+        // A thread may be awake for a moment in either look, without leaving its call.
+        let blocked = in_flight::in_either(self.blocked_at_opening.clone(), self.blocked());
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
         // Before our own bpf(2) on the members' map can make the kernel skip a program.

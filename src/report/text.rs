@@ -295,7 +295,12 @@ pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> 
             "the thread was in its next call already when the exit of this one had not been seen",
             QUIETER,
         ),
-        (ledger.lost.entry_missed, "the exit was seen, but not the entry", QUIETER),
+        (
+            ledger.lost.entry_missed,
+            "the exit was seen, but not the entry: the kernel skipped our program there, or a seccomp \
+             filter refused the call",
+            QUIETER,
+        ),
         (
             ledger.lost.negative,
             "the clock at the exit was behind the clock at the entry",
