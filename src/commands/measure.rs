@@ -1,32 +1,36 @@
 //! `rlat PID [FD]`: measure for a while, print what was found.
 
 use std::io::{self, IsTerminal as _};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::utsname::uname;
 
-use super::output::write_result;
-use super::progress::{INTERVAL, Progress};
+use super::hints::{self, nothing_came};
+use super::looks::Looks;
+use super::ready::Ready;
 use super::say;
 use super::signals::Signals;
+use super::window::{Shown, Window};
 use crate::cli::MeasureArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
-use crate::process::{Status, Target, descriptor_target, is_open};
+use crate::latency::{Measurement, Request, Subject, Syscall};
+use crate::process::{Status, Target, descriptor_target, is_32_bit, is_open};
+use crate::report::View;
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, text};
 use crate::tracefs::Tracefs;
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`.
 pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
+    // First of all: a descriptor of that number must be the caller's, and none of ours.
+    let ready = Ready::claim(args.ready_fd)?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
     let subject = subject(args)?;
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
-    print_notes(&subject, &descriptors);
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
     let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
     require_descriptors(&syscalls, &descriptors)?;
+    let measured = syscalls.clone();
     let request = Request {
         subject: &subject,
         syscalls,
@@ -48,19 +52,29 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(args, &subject, &descriptors);
 
+    let view = View { k: args.buckets, labels: args.labels.into() };
+    let before = measurement.snapshot();
     measurement.open();
     let opened = Instant::now();
+    ready.tell();
+    print_notes(&subject, &descriptors);
+    print_subject(args, &subject, &descriptors);
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&subject, &measurement, deadline, &signals)?;
+    let mut looks = Looks::begin(&subject, measured, &descriptors);
+    let mut shown = Shown::choose(args, view, opened, deadline, before);
+    let window =
+        Window { subject: &subject, measurement: &measurement, deadline, signals: &signals };
+    let (closed_by, written) = window.wait(&mut shown, &mut looks)?;
     let outcome = measurement.close(closed_by)?;
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
-    let view = View { k: args.buckets, labels: args.labels.into() };
-    let result = write_result(&text::measurement(&outcome, view));
+    let result = shown.finish(&outcome, written);
+    if nothing_came(&outcome) {
+        hints::print(&looks);
+    }
     let before_detaching = Instant::now();
     drop(measurement);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
@@ -113,29 +127,6 @@ fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> 
     }
 }
 
-fn wait_with_progress(
-    subject: &Subject,
-    measurement: &Measurement<'_>,
-    deadline: Option<Instant>,
-    signals: &Signals,
-) -> Result<ClosedBy> {
-    let progress = Progress::on_terminal(deadline);
-    let mut show = || {
-        if let Some(progress) = &progress {
-            progress.show(measurement.recorded());
-        }
-    };
-    let tick: Option<(Duration, &mut dyn FnMut())> =
-        progress.is_some().then_some((INTERVAL, &mut show));
-    wait(subject, deadline, signals.wake(), tick).map_err(|errno| Error {
-        kind: Kind::Other,
-        step: Step::Measure,
-        object: "the calls: poll(2)".to_owned(),
-        cause: Cause::Errno(errno),
-        next: "measure again".to_owned(),
-    })
-}
-
 /// What a user may have meant otherwise. Shown in any case, unlike the progress.
 fn print_notes(subject: &Subject, descriptors: &[u32]) {
     for target in subject.targets() {
@@ -144,6 +135,13 @@ fn print_notes(subject: &Subject, descriptors: &[u32]) {
             say(&format!(
                 "rlat: note: {requested} is a thread of process {pid}: all threads of the process \
                  are measured (--tid measures one)"
+            ));
+        }
+        // A 32-bit kernel has nothing but 32-bit programs, and shows their calls.
+        if cfg!(target_pointer_width = "64") && is_32_bit(pid) == Some(true) {
+            say(&format!(
+                "rlat: warning: process {pid} executes a 32-bit program: its calls do not pass the \
+                 tracepoints of a 64-bit kernel, and will not be seen"
             ));
         }
         for fd in descriptors {

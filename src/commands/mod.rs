@@ -1,12 +1,18 @@
 //! What a user can ask for, one file each.
 
 mod check;
+mod hints;
+mod intervals;
 mod list;
+mod live;
+mod looks;
 mod measure;
 mod output;
 mod progress;
+mod ready;
 mod signals;
 mod version;
+mod window;
 
 use std::io::{self, Write as _};
 use std::time::Instant;

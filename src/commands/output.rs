@@ -16,8 +16,20 @@ use crate::error::{Cause, Error, Kind, Result, Step};
 /// [`Kind::Other`] when standard output did not take all of it. Nothing is printed when the reader
 /// took a part and left, as `head` does: it had what it wanted.
 pub(super) fn write_result(text: &str) -> Result<()> {
+    write_text(text, false)
+}
+
+/// As [`write_result`], for what follows something that was written: a reader that has left had that.
+///
+/// # Errors
+/// As [`write_result`].
+pub(super) fn write_more(text: &str) -> Result<()> {
+    write_text(text, true)
+}
+
+fn write_text(text: &str, follows: bool) -> Result<()> {
     let Err((written, errno)) = write_all(io::stdout(), text.as_bytes()) else { return Ok(()) };
-    let reader_left = errno == Errno::EPIPE && written > 0;
+    let reader_left = errno == Errno::EPIPE && (written > 0 || follows);
     if !reader_left {
         let _ = io::stderr().write_all(text.as_bytes());
     }

@@ -18,6 +18,8 @@
 //! process chose. Nothing here escapes them for a terminal: that is for whoever prints them.
 
 mod descriptor;
+mod elf;
+mod io_counters;
 mod namespace;
 mod privileges;
 mod stat;
@@ -26,7 +28,9 @@ mod syscall;
 mod target;
 mod threads;
 
-pub use descriptor::{descriptor_target, is_open};
+pub use descriptor::{descriptor_target, io_uring_count, is_open};
+pub use elf::is_32_bit;
+pub use io_counters::IoCounters;
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
 pub use stat::Stat;

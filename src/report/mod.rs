@@ -4,12 +4,14 @@
 //! format. Nothing in this room asks the system anything, so every format is tested on any machine.
 //!
 //! - [`text`]: the result for people, with the histogram as bpftrace draws it ([`rows`]).
+//! - [`mod@utc`]: moments as RFC 3339 has them.
 //! - [`mod@escape`]: names from /proc, made safe for a terminal.
 
 pub mod escape;
 pub mod numbers;
 pub mod rows;
 pub mod text;
+pub mod utc;
 
 /// How histograms are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! is well the ledger is one line; whatever it cannot vouch for gets a line of its own, with what to do.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 
@@ -12,8 +13,12 @@ use super::View;
 use super::escape::escape;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
+use super::utc::utc;
 use crate::histogram::log2::RECORDED_K;
-use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome};
+use crate::histogram::{Histogram, LinearHistogram};
+use crate::latency::{
+    Call, ClosedBy, Counted, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Snapshot,
+};
 
 /// The quantiles of the summary, with their names.
 const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
@@ -60,7 +65,8 @@ impl fmt::Display for Text<'_> {
         let Self(outcome, view) = self;
         let several = outcome.calls.len() > 1;
         for call in &outcome.calls {
-            maps(f, call, *view, several)?;
+            let linear = call.linear.as_ref();
+            maps(f, &call.syscall, &call.histogram, linear, *view, several)?;
         }
         for call in &outcome.calls {
             // One call needs no heading: it is what all of the text is about.
@@ -77,17 +83,59 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// What bpftrace would print. It prints nothing for a histogram without values.
-fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> fmt::Result {
-    let (name, unit) = (&call.syscall, call.histogram.unit().name());
-    let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
-    writeln!(f, "{counter}: {}", call.histogram.count())?;
-    let rows = match &call.linear {
-        Some(linear) => linear_rows(&linear.rows(), call.histogram.unit(), view.labels),
-        None => {
-            let rows = call.histogram.rows(view.k);
-            histogram_rows(&rows, call.histogram.unit(), view.labels)
+/// The histograms alone, as bpftrace would print them.
+pub fn histograms(snapshot: &Snapshot, view: View) -> String {
+    Histograms(snapshot, view).to_string()
+}
+
+/// One interval: when it ended, how long it was, and what was counted in it. Ends in an empty line.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use rlat::histogram::{Histogram, Unit};
+/// use rlat::latency::{Counted, Snapshot};
+/// use rlat::report::{View, text};
+///
+/// let mut histogram = Histogram::new(Unit::Us);
+/// histogram.record(3_210);
+/// let counted = Counted { syscall: "read".to_owned(), histogram, linear: None };
+/// let snapshot = Snapshot { calls: vec![counted] };
+/// let text = text::interval(&snapshot, UNIX_EPOCH, Duration::from_secs(1), View::default());
+/// assert!(text.starts_with("time: 1970-01-01T00:00:00.000Z, 1.000 s\n@calls: 1\n@read_us:\n[2, 4) "));
+/// ```
+pub fn interval(snapshot: &Snapshot, end: SystemTime, length: Duration, view: View) -> String {
+    let (end, length) = (utc(end), time(length.as_nanos()));
+    format!("time: {end}, {length}\n{}", Histograms(snapshot, view))
+}
+
+/// Histograms that are displayed as text.
+struct Histograms<'a>(&'a Snapshot, View);
+
+impl fmt::Display for Histograms<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Snapshot { calls }, view) = self;
+        for Counted { syscall, histogram, linear } in calls {
+            maps(f, syscall, histogram, linear.as_ref(), *view, calls.len() > 1)?;
         }
+        Ok(())
+    }
+}
+
+/// What bpftrace would print. It prints nothing for a histogram without values.
+fn maps(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    histogram: &Histogram,
+    linear: Option<&LinearHistogram>,
+    view: View,
+    several: bool,
+) -> fmt::Result {
+    let unit = histogram.unit().name();
+    let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
+    writeln!(f, "{counter}: {}", histogram.count())?;
+    let rows = match linear {
+        Some(linear) => linear_rows(&linear.rows(), histogram.unit(), view.labels),
+        None => histogram_rows(&histogram.rows(view.k), histogram.unit(), view.labels),
     };
     if !rows.is_empty() {
         write!(f, "@{name}_{unit}:\n{rows}")?;
@@ -104,6 +152,7 @@ fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::R
             ClosedBy::Time => "",
             ClosedBy::TargetEnd => ", until the process ended",
             ClosedBy::Signal => ", until interrupted",
+            ClosedBy::Output => ", until the output took no more",
         }
     );
     let Some(mean) = histogram.mean_ns() else {
