@@ -60,9 +60,9 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
     ready.tell();
     print_notes(&subject, &descriptors);
     print_subject(args, &subject, &descriptors);
+    let mut looks = Looks::begin(&subject, measured, &descriptors);
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let mut looks = Looks::begin(&subject, measured, &descriptors);
     let mut shown = Shown::choose(args, view, opened, deadline, before);
     let window =
         Window { subject: &subject, measurement: &measurement, deadline, signals: &signals };

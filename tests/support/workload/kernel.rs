@@ -1,0 +1,98 @@
+//! What the workload asks of the kernel, and no crate has a function for.
+
+#![allow(unsafe_code)] // Three system calls; the tests themselves need none.
+
+use std::fs;
+use std::mem::size_of;
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sys::prctl::set_no_new_privs;
+use nix::unistd::gettid;
+
+/// How often to try for a thread id that somebody else may have taken just before.
+const TRIES: usize = 1000;
+
+/// The threads of this process. Listing a folder takes no read().
+pub(crate) fn own_tids() -> Vec<i32> {
+    let names = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name());
+    names.map(|name| name.to_str().unwrap().parse().unwrap()).collect()
+}
+
+/// Runs `work` in a thread that has the id `tid`, and waits for it. Ids are given in rising order, and
+/// this tells the kernel which one was the last.
+pub(crate) fn with_tid(tid: i32, work: impl Fn() + Sync) {
+    // The process's own id is that of a thread that is there already.
+    if tid == gettid().as_raw() {
+        return work();
+    }
+    let work = || {
+        let lucky = gettid().as_raw() == tid;
+        if lucky {
+            work();
+        }
+        lucky
+    };
+    for _ in 0..TRIES {
+        fs::write("/proc/sys/kernel/ns_last_pid", (tid - 1).to_string()).unwrap();
+        if thread::scope(|scope| scope.spawn(work).join().unwrap()) {
+            return;
+        }
+    }
+    panic!("no thread was given the id {tid}");
+}
+
+/// From now on, and in whatever this process executes, the system call fails with the error number.
+pub(crate) fn refuse(call: u32, errno: u32) {
+    set_no_new_privs().unwrap();
+    let insn = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filter = [
+        // The number of the call is the first thing in struct seccomp_data.
+        insn(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        insn(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call),
+        insn(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno),
+        insn(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the filter during the call, and both live until then.
+    let result =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    Errno::result(result).unwrap();
+}
+
+/// A ring of one entry, open until this process ends.
+pub(crate) fn io_uring() -> Result<libc::c_long, Errno> {
+    // `struct io_uring_params` of `include/uapi/linux/io_uring.h`, all zero for no wishes.
+    let mut params = [0_u64; 15];
+    // SAFETY: the kernel reads and writes the 120 bytes of the parameters.
+    Errno::result(unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, params.as_mut_ptr()) })
+}
+
+/// The ids of all BPF programs in the kernel.
+pub(crate) fn program_ids() -> impl Iterator<Item = u32> {
+    /// `BPF_PROG_GET_NEXT_ID` of `enum bpf_cmd` in `include/uapi/linux/bpf.h`.
+    const PROG_GET_NEXT_ID: libc::c_int = 11;
+
+    /// Its part of `union bpf_attr`.
+    #[repr(C)]
+    struct Attr {
+        start_id: u32,
+        next_id: u32,
+        open_flags: u32,
+    }
+
+    let next = |&id: &u32| {
+        let mut attr = Attr { start_id: id, next_id: 0, open_flags: 0 };
+        // SAFETY: the kernel reads and writes as many bytes as the last argument says, which is what
+        // there is.
+        let result = unsafe {
+            libc::syscall(libc::SYS_bpf, PROG_GET_NEXT_ID, &raw mut attr, size_of::<Attr>())
+        };
+        match Errno::result(result) {
+            Ok(_) => Some(attr.next_id),
+            Err(Errno::ENOENT) => None,
+            Err(errno) => panic!("BPF_PROG_GET_NEXT_ID: {errno}"),
+        }
+    };
+    std::iter::successors(next(&0), next)
+}
