@@ -20,7 +20,8 @@ pub(super) fn nothing_came(outcome: &Outcome) -> bool {
 }
 
 /// Prints what is likely, on standard error.
-pub(super) fn print(looks: &Looks) {
+pub(super) fn print(looks: &mut Looks) {
+    looks.count_io_urings();
     let names: Vec<&str> = looks.measured.iter().map(|syscall| syscall.name.as_str()).collect();
     for seen in &looks.seen {
         for hint in hints(seen, &names) {

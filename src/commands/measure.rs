@@ -73,7 +73,7 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
     let result = shown.finish(&outcome, written);
     if nothing_came(&outcome) {
-        hints::print(&looks);
+        hints::print(&mut looks);
     }
     let before_detaching = Instant::now();
     drop(measurement);

@@ -58,7 +58,7 @@ impl Window<'_> {
             let closed_by = self.wait_until(due, progress.as_ref())?;
             let is_over = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
             if closed_by != ClosedBy::Time || is_over {
-                looks.last();
+                looks.last(self.measurement.recorded());
                 return Ok((closed_by, Ok(())));
             }
             looks.go_on(self.measurement.recorded());
