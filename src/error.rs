@@ -27,10 +27,14 @@ pub enum Kind {
     Rejected = 5,
     /// There is no such process.
     NoProcess = 6,
+    /// The command to start cannot be executed; the number is that of shells.
+    NotExecutable = 126,
+    /// There is no such command; the number is that of shells.
+    NotFound = 127,
 }
 
 impl Kind {
-    /// The exit code, 1 to 6.
+    /// The exit code: 1 to 6, 126 or 127.
     pub const fn exit_code(self) -> u8 {
         self as u8
     }
@@ -45,6 +49,8 @@ pub enum Step {
     Target,
     /// Finding or mounting tracefs.
     Tracefs,
+    /// Listing tracepoints.
+    List,
     /// Reading the id or the format of a tracepoint.
     Tracepoint,
     /// Putting a program together from instructions.
@@ -55,6 +61,8 @@ pub enum Step {
     Load,
     /// Attaching a program to a tracepoint.
     Attach,
+    /// Starting the command to measure.
+    Start,
     /// Waiting for the measurement's end and collecting it.
     Measure,
     /// Writing the result.
@@ -67,11 +75,13 @@ impl fmt::Display for Step {
             Self::Arguments => "use",
             Self::Target => "measure",
             Self::Tracefs => "use tracefs at",
+            Self::List => "list",
             Self::Tracepoint => "use tracepoint",
             Self::Assemble => "assemble program",
             Self::Map => "create map",
             Self::Load => "load program",
             Self::Attach => "attach program",
+            Self::Start => "start",
             Self::Measure => "finish the measurement of",
             Self::Output => "write the result to",
         })

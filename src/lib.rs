@@ -1,4 +1,4 @@
-//! rlat measures how long the read() calls of a process take, with BPF instructions that it writes
+//! rlat measures how long the system calls of a process take, with BPF instructions that it writes
 //! itself.
 //!
 //! This crate is also a reference on how BPF works from the ground up: there is no library between
@@ -11,20 +11,29 @@
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
 //! Beside them: [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`process`] what /proc
-//! knows, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
+//! knows, [`host`] on what all of this runs, [`preflight`] whether it can, [`error`] what can go wrong;
+//! [`commands`] and [`cli`] put it together.
 //!
 //! ```no_run
-//! use rlat::latency::{ClosedBy, Measurement, Request};
+//! use rlat::histogram::Unit;
+//! use rlat::latency::{ClosedBy, Measurement, Request, Returns, Subject, Syscall};
 //! use rlat::{process::Target, report, tracefs::Tracefs};
 //!
-//! let target = Target::open(1234)?;
 //! let tracefs = Tracefs::open(None)?;
-//! let request = Request { target: &target, descriptor: None, tracefs: &tracefs };
+//! let request = Request {
+//!     subject: &Subject::Processes(vec![Target::open(1234)?]),
+//!     syscalls: Syscall::find_all(&tracefs, &["read".to_owned()])?,
+//!     descriptors: Vec::new(),
+//!     returns: Returns::Any,
+//!     unit: Unit::Us,
+//!     linear: None,
+//!     tracefs: &tracefs,
+//! };
 //! let mut measurement = Measurement::attach(request, &mut |_step| {})?;
 //! measurement.open();
 //! std::thread::sleep(std::time::Duration::from_secs(1));
 //! let outcome = measurement.close(ClosedBy::Time)?;
-//! print!("{}", report::text::measurement(&outcome));
+//! print!("{}", report::text::measurement(&outcome, report::View::default()));
 //! # Ok::<(), rlat::error::Error>(())
 //! ```
 
@@ -32,10 +41,12 @@ pub mod cli;
 pub mod commands;
 pub mod error;
 pub mod histogram;
+pub mod host;
 pub mod insn;
 pub mod latency;
 pub mod loader;
 pub mod maps;
+pub mod preflight;
 pub mod process;
 pub mod report;
 pub mod tracefs;

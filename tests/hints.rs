@@ -161,6 +161,19 @@ fn no_hint_is_given_when_something_came() {
     assert!(!ended.stderr.contains("hint"), "{ended:#?}");
 }
 
+/// What is seen first is not the command, but the stopped rlat that becomes it.
+#[test]
+fn no_hint_is_given_about_a_command() {
+    if !can_measure() {
+        return;
+    }
+    let mut command = rlat(["-e", "fsync", "--", "true"]);
+    let ended = Rlat::spawn(command.stdout(Stdio::piped())).ended();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.starts_with("ready\n@calls: 0\n"), "{ended:#?}");
+    assert!(!ended.stderr.contains("hint"), "{ended:#?}");
+}
+
 /// An ELF file for 32 bits that does nothing but pause(): a header, one program header, and the code.
 #[cfg(target_arch = "x86_64")]
 fn pausing_32_bit_program() -> Vec<u8> {

@@ -215,6 +215,42 @@ fn an_output_that_takes_no_more_ends_the_measurement() {
     assert!(!ended.stderr.contains("cannot write"), "{ended:#?}");
 }
 
+#[test]
+fn intervals_of_a_command_go_to_standard_error_and_those_for_a_file_appear_with_the_result() {
+    if !can_measure() {
+        return;
+    }
+    let own = "sleep 0.25; echo own";
+    let mut command = rlat(["--live", "-i", "100ms", "--", "sh", "-c", own]);
+    let ended = Rlat::spawn(command.stdout(Stdio::piped())).ended();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "own\n"), "{ended:#?}");
+    Printed::of(ended.stderr.strip_prefix("ready\n").unwrap());
+
+    let mut target = Workload::start(["reads", "100", "1"]);
+    let into = Scratch::new("into");
+    let (path, pid) = (into.0.to_str().unwrap().to_owned(), target.pid.to_string());
+    let mut command = rlat(["-v", "-d", "250ms", "--live", "-i", "100ms", "-o", &path, &pid]);
+    let mut rlat = Rlat::spawn(command.stdout(Stdio::piped()));
+    rlat.wait_for_window();
+    target.carry_out();
+    let ended = rlat.ended();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:#?}");
+    Printed::of(&into.text());
+}
+
+#[test]
+fn the_other_formats_have_no_intervals() {
+    let own = std::process::id().to_string();
+    for option in ["--interval=1", "--live"] {
+        for format in ["json", "csv"] {
+            let mut command = rlat([option, "-f", format, &own]);
+            let ended = Rlat::spawn(command.stdout(Stdio::piped())).ended();
+            assert_eq!(ended.code, Some(2), "{ended:#?}");
+            assert!(ended.stderr.contains("only text shows intervals"), "{ended:#?}");
+        }
+    }
+}
+
 /// What a terminal of that kind and size is sent.
 fn on_terminal(term: &str, columns: u32, rows: u32, command: &str) -> String {
     let command = format!("stty cols {columns} rows {rows}; TERM={term} {command}");

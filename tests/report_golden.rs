@@ -43,6 +43,7 @@ fn recorded(values_ns: impl IntoIterator<Item = u64>) -> Outcome {
     Outcome {
         calls: vec![call],
         missed_runs: Some(MissedRuns::default()),
+        unfollowed: None,
         window: Duration::from_secs(30),
         closed_by: ClosedBy::Time,
     }
@@ -113,7 +114,7 @@ fn everything_wrong() {
         recorded: 1995,
         in_flight: 0,
         ended_without_exit: 1,
-        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1 },
+        lost: Lost { store_full: 1000, exit_missed: 2, negative: 1, ..Lost::default() },
         exits_without_start: 1,
         in_flight_since_before: None,
         restarted: 12,

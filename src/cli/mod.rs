@@ -6,12 +6,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::RangedI64ValueParser;
+use clap::builder::{ArgPredicate, RangedI64ValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::histogram::log2::RECORDED_K;
 use crate::histogram::{Linear, Unit};
 use crate::latency::Returns;
+use crate::process::{StartStopped, User};
 use crate::report::Labels;
 use duration::{duration, interval};
 
@@ -23,6 +24,7 @@ Examples:
   rlat -d 0 1234                until Ctrl-C
   rlat -i 1 1234                a histogram each second, then that of the whole time
   rlat --live 1234              the histogram as it grows
+  rlat -- dd if=f of=/dev/null  a command, from its first call to its end
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat list 'sys_enter_*read*'  what can be traced
   rlat check                    whether rlat can work here, and what is missing
@@ -30,7 +32,8 @@ Examples:
 Ctrl-C ends the measurement early and prints what there is; a second one quits.
 
 Exit codes: 0 measured, 1 other failure, 2 usage, 3 permission, 4 the kernel lacks something,
-5 the verifier refused a program, 6 no such process.";
+5 the verifier refused a program, 6 no such process. With a command: the command's own; 126 and 127
+as in a shell when it cannot be started.";
 
 /// Shows how long the read() calls of a process take, as a histogram.
 #[derive(Debug, Parser)]
@@ -65,6 +68,39 @@ pub enum Command {
     Check(CheckArgs),
     /// Shows the version, the kernel, the architecture and the distribution
     Version,
+    /// Waits to become a command that is measured: rlat starts itself so
+    #[command(hide = true)]
+    StartStopped(StartStoppedArgs),
+}
+
+/// What `rlat start-stopped` takes.
+#[derive(Debug, Args)]
+pub struct StartStoppedArgs {
+    #[arg(long)]
+    parent: u32,
+    #[arg(long)]
+    report: i32,
+    #[arg(long, requires_all = ["gid", "groups"])]
+    uid: Option<u32>,
+    #[arg(long)]
+    gid: Option<u32>,
+    #[arg(long, value_delimiter = ',')]
+    groups: Vec<u32>,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl StartStoppedArgs {
+    /// The same for the process that waits.
+    pub(crate) fn start(&self) -> StartStopped {
+        let user = |(uid, gid)| User { uid, gid, groups: self.groups.clone() };
+        StartStopped {
+            parent: self.parent,
+            report: self.report,
+            user: self.uid.zip(self.gid).map(user),
+            command: self.command.clone(),
+        }
+    }
 }
 
 /// What `rlat list` takes.
@@ -109,7 +145,11 @@ pub enum CheckFormat {
 #[allow(clippy::struct_excessive_bools)] // Flags that have nothing to do with each other.
 pub struct MeasureArgs {
     /// The process to measure, with all its threads
-    #[arg(value_name = "PID", value_parser = id())]
+    #[arg(
+        value_name = "PID",
+        value_parser = id(),
+        required_unless_present_any = ["version", "processes", "threads", "name", "cgroup", "all", "start"]
+    )]
     pub process: Option<u32>,
 
     /// Measure only calls on this descriptor of the process
@@ -170,6 +210,27 @@ pub struct MeasureArgs {
     #[arg(long)]
     pub follow: bool,
 
+    /// Start this command, and measure it from its first call to its end
+    ///
+    /// Its standard input, output and error are its own; the result goes to standard error. Its exit
+    /// status becomes that of rlat, or 128 plus the signal that killed it, 127 when it was not found and
+    /// 126 when it cannot be executed. SIGTERM and SIGHUP are passed on to it.
+    #[arg(
+        last = true,
+        value_name = "CMD",
+        conflicts_with_all = ["process", "processes", "threads", "name", "cgroup", "all"]
+    )]
+    pub start: Vec<OsString>,
+
+    /// Run the command as this user, by name or number, with the groups of that user
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "start",
+        conflicts_with_all = ["process", "processes", "threads", "name", "cgroup", "all"]
+    )]
+    pub user: Option<String>,
+
     /// Measure only calls on this descriptor; can be given several times
     #[arg(long = "fd", value_name = "FD", value_parser = descriptor())]
     pub descriptors: Vec<u32>,
@@ -179,7 +240,16 @@ pub struct MeasureArgs {
     pub returns: ReturnsArg,
 
     /// How long to measure: 500ms, 5s, 2m, 1h, or a number of seconds; 0 means until Ctrl-C
-    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    ///
+    /// A command is measured to its end if this is not given.
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        default_value = "30s",
+        default_value_if("start", ArgPredicate::IsPresent, "0"),
+        value_parser = duration
+    )]
     pub duration: Duration,
 
     /// Show also each TIME by itself, at least 100ms: the intervals add up exactly to the whole
@@ -187,7 +257,7 @@ pub struct MeasureArgs {
     pub interval: Option<Duration>,
 
     /// Redraw the histogram in place each --interval, or each second; where standard output is no
-    /// terminal that can do it, print the intervals
+    /// terminal that can do it, with -o, and with a command, print the intervals
     #[arg(long)]
     pub live: bool,
 
@@ -211,6 +281,18 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "HOW", default_value = "power")]
     pub labels: LabelsArg,
 
+    /// How to print the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub format: Format,
+
+    /// Write the result to FILE, which is replaced when the result is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Text to put into the result, such as the state of the cache, or the input
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+
     /// Show the loading steps and the verifier's log on standard error
     #[arg(short, long)]
     pub verbose: bool,
@@ -218,6 +300,17 @@ pub struct MeasureArgs {
     /// Where tracefs is mounted; found, or mounted for rlat alone, when not given
     #[arg(long, value_name = "DIR")]
     pub tracefs: Option<PathBuf>,
+}
+
+/// How a measurement is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Histograms as bpftrace draws them, a summary and the ledger
+    Text,
+    /// One JSON object a line, with all that is known
+    Json,
+    /// The buckets alone, one a line
+    Csv,
 }
 
 /// Calls by what they returned.
@@ -375,8 +468,36 @@ mod tests {
     }
 
     #[test]
-    fn version_and_descriptor() {
+    fn something_to_measure_is_needed_unless_the_version_is_asked_for() {
+        assert!(parse("rlat -d 5").is_err());
+        assert!(parse("rlat --all").is_ok());
+        assert!(parse("rlat --all 1234").is_err());
         assert!(parse("rlat --version -v").unwrap().version);
         assert_eq!(parse("rlat 12 7").unwrap().measure.descriptor, Some(7));
+    }
+
+    #[test]
+    fn a_command_takes_all_that_follows_and_is_measured_to_its_end() {
+        let args = parse("rlat --follow -- list -v 7").unwrap();
+        assert!(args.command.is_none() && args.measure.process.is_none());
+        assert_eq!(args.measure.start, ["list", "-v", "7"]);
+        assert_eq!(args.measure.duration, Duration::ZERO);
+        let seconds = |line| parse(line).unwrap().measure.duration.as_secs();
+        assert_eq!(seconds("rlat -d 5 -- x"), 5);
+        assert_eq!(seconds("rlat 1"), 30);
+        for bad in ["rlat 1 -- x", "rlat --all -- x", "rlat --tid 3 -- x", "rlat --user root 1"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_waits_to_be_the_command_gets_its_arguments() {
+        let line = "rlat start-stopped --parent=1 --report=5 --uid=2 --gid=3 --groups=3,4 -- x -d";
+        let Some(Command::StartStopped(args)) = parse(line).unwrap().command else { panic!() };
+        let start = args.start();
+        assert_eq!((start.parent, start.report), (1, 5));
+        assert_eq!(start.user, Some(User { uid: 2, gid: 3, groups: vec![3, 4] }));
+        assert_eq!(start.command, ["x", "-d"]);
+        assert!(parse("rlat start-stopped --parent=1 --report=5 --uid=2 -- x").is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::output::{write_more, write_result};
+use super::output::Output;
 use crate::error::Result;
 use crate::latency::{Outcome, Snapshot};
 use crate::report::{View, text};
@@ -35,16 +35,9 @@ impl Intervals {
     /// Prints the interval that ends now.
     ///
     /// # Errors
-    /// As [`write_result`].
-    pub(super) fn print(&mut self, now: Snapshot) -> Result<()> {
-        let follows = self.have_begun();
-        let text = self.next(now, self.opened.elapsed());
-        if follows { write_more(&text) } else { write_result(&text) }
-    }
-
-    /// Whether one has been printed.
-    pub(super) fn have_begun(&self) -> bool {
-        self.count > 0
+    /// As [`Output::write_part`].
+    pub(super) fn print(&mut self, now: Snapshot, output: &mut Output) -> Result<()> {
+        output.write_part(&self.next(now, self.opened.elapsed()))
     }
 
     /// The last interval, which ended with the window, and the heading of the total.

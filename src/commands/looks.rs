@@ -102,6 +102,11 @@ impl Looks {
         looks
     }
 
+    /// Looks at nothing.
+    pub(super) fn none() -> Self {
+        Self { measured: Vec::new(), seen: Vec::new(), next: None }
+    }
+
     /// When the next look is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.next

@@ -1,38 +1,80 @@
-//! `rlat PID [FD]`: measure for a while, print what was found.
+//! `rlat PID [FD]` and `rlat -- CMD`: measure for a while, print what was found.
 
 use std::io::{self, IsTerminal as _};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
+use nix::sys::signal::Signal;
 use nix::sys::utsname::uname;
 
 use super::hints::{self, nothing_came};
 use super::looks::Looks;
+use super::output::Output;
+use super::protocol::protocol;
 use super::ready::Ready;
 use super::say;
 use super::signals::Signals;
 use super::window::{Shown, Window};
-use crate::cli::MeasureArgs;
+use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::latency::{Measurement, Request, Subject, Syscall};
-use crate::process::{Status, Target, descriptor_target, is_32_bit, is_open};
-use crate::report::View;
+use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
+use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
+use crate::report::{View, csv, json, text};
 use crate::tracefs::Tracefs;
 
-/// Measures, and prints what was found. `started` is when the program began, for `-v`.
-pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
-    // First of all: a descriptor of that number must be the caller's, and none of ours.
+/// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
+/// status of the command, if one was started, else 0.
+pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
+    // Before anything is opened: a descriptor of that number must be the caller's, and none of ours.
     let ready = Ready::claim(args.ready_fd)?;
+    require_place_for_note(args)?;
+    require_text_for_intervals(args)?;
+    // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
+    // the command is to find signals as rlat found them.
+    let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
+    let mut command = launch(args)?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
-    let subject = subject(args)?;
+    let subject = match &command {
+        Some(command) => command_subject(args, command)?,
+        None => subject(args)?,
+    };
+    let around = Around { signals: &signals, output: &mut output, ready, started };
+    let result = measure_subject(args, &subject, command.as_mut(), around);
+    match &mut command {
+        // Whatever became of the measurement, the command goes on, and rlat stays with it.
+        Some(command) if command.has_started() => {
+            let status = wait_for_command(command, &subject, &signals);
+            result.and(status)
+        }
+        _ => result.map(|()| 0),
+    }
+}
+
+/// How a measurement meets the rest of the world.
+struct Around<'a> {
+    signals: &'a Signals,
+    output: &'a mut Output,
+    ready: Ready,
+    /// When the program began.
+    started: Instant,
+}
+
+fn measure_subject(
+    args: &MeasureArgs,
+    subject: &Subject,
+    mut command: Option<&mut Launch>,
+    around: Around<'_>,
+) -> Result<()> {
+    let Around { signals, output, ready, started } = around;
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
     let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
     require_descriptors(&syscalls, &descriptors)?;
     let measured = syscalls.clone();
+    let names: Vec<String> = syscalls.iter().map(|syscall| syscall.name.clone()).collect();
     let request = Request {
-        subject: &subject,
+        subject,
         syscalls,
         descriptors: descriptors.clone(),
         returns: args.returns.into(),
@@ -52,28 +94,50 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
+    let mut meta = protocol(args, subject, &descriptors, &names);
 
     let view = View { k: args.buckets, labels: args.labels.into() };
     let before = measurement.snapshot();
     measurement.open();
+    meta.started = SystemTime::now();
     let opened = Instant::now();
     ready.tell();
-    print_notes(&subject, &descriptors);
-    print_subject(args, &subject, &descriptors);
-    let mut looks = Looks::begin(&subject, measured, &descriptors);
+    if command.is_none() {
+        print_notes(subject, &descriptors);
+    }
+    print_subject(args, subject, &descriptors);
+    let mut looks = match command {
+        None => Looks::begin(subject, measured, &descriptors),
+        // It is not the command yet, but a stopped rlat.
+        Some(_) => Looks::none(),
+    };
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
+    if let Some(command) = &mut command {
+        command.start()?;
+    }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
     let mut shown = Shown::choose(args, view, opened, deadline, before);
     let window =
-        Window { subject: &subject, measurement: &measurement, deadline, signals: &signals };
-    let (closed_by, written) = window.wait(&mut shown, &mut looks)?;
+        Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
+    let (closed_by, written) = window.wait(&mut shown, &mut looks, output)?;
     let outcome = measurement.close(closed_by)?;
+    if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
+        pass_on(signals, command);
+    }
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
-    let result = shown.finish(&outcome, written);
-    if nothing_came(&outcome) {
-        hints::print(&mut looks);
+    let text = match args.format {
+        Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
+        Format::Json => json::measurement(&meta, &outcome, view),
+        Format::Csv => csv::measurement(&outcome, view),
+    };
+    let result = shown.finish(&outcome, &text, written, output);
+    match args.format {
+        Format::Text if nothing_came(&outcome) => hints::print(&mut looks),
+        // It has no place for them, and whoever gets it must know.
+        Format::Csv => text::doubts(&outcome).lines().for_each(say),
+        Format::Text | Format::Json => {}
     }
     let before_detaching = Instant::now();
     drop(measurement);
@@ -82,6 +146,62 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<()> {
         verbose(format!("peak memory: {kib} KiB"));
     }
     result
+}
+
+/// A note that would go nowhere is not taken.
+fn require_place_for_note(args: &MeasureArgs) -> Result<()> {
+    if args.format == Format::Csv && args.note.is_some() {
+        return Err(usage("--note", "CSV has no place for it", "use -f json or -f text"));
+    }
+    Ok(())
+}
+
+/// The other formats have a place for one result only.
+fn require_text_for_intervals(args: &MeasureArgs) -> Result<()> {
+    let option = match (args.interval, args.live) {
+        (Some(_), _) => "--interval",
+        (None, true) => "--live",
+        (None, false) => return Ok(()),
+    };
+    match args.format {
+        Format::Text => Ok(()),
+        Format::Json | Format::Csv => {
+            Err(usage(option, "only text shows intervals", "use -f text, or leave it out"))
+        }
+    }
+}
+
+/// The process of the command to measure, if there is one. It waits.
+fn launch(args: &MeasureArgs) -> Result<Option<Launch>> {
+    if args.start.is_empty() {
+        return Ok(None);
+    }
+    let user = args.user.as_deref().map(User::find).transpose()?;
+    Launch::stopped(&args.start, user.as_ref()).map(Some)
+}
+
+fn command_subject(args: &MeasureArgs, command: &Launch) -> Result<Subject> {
+    let mut target = Target::open(command.pid())?;
+    target.name = command.name();
+    let targets = vec![target];
+    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+}
+
+/// A terminal sends SIGINT to the command, too; the others come to rlat alone.
+fn pass_on(signals: &Signals, command: &Launch) {
+    if let Some(signal) = signals.came().filter(|signal| *signal != Signal::SIGINT) {
+        command.pass_on(signal);
+    }
+}
+
+/// Waits for the command's end after that of the window. A signal that comes now, when none has come
+/// before, is passed on.
+fn wait_for_command(command: &mut Launch, subject: &Subject, signals: &Signals) -> Result<u8> {
+    if signals.came().is_none() && wait(subject, None, signals.wake(), None) == Ok(ClosedBy::Signal)
+    {
+        pass_on(signals, command);
+    }
+    command.wait()
 }
 
 /// Whose calls the arguments ask for.
@@ -105,13 +225,6 @@ fn subject(args: &MeasureArgs) -> Result<Subject> {
     // A process that was named twice, or by two of its threads, is one.
     targets.sort_by_key(|target| target.pid);
     targets.dedup_by_key(|target| target.pid);
-    if targets.is_empty() {
-        return Err(usage(
-            "no process",
-            "nothing says whose calls to measure",
-            "name a process, as in `rlat 1234`, or use --tid, --comm, --cgroup or --all",
-        ));
-    }
     Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
 }
 
@@ -164,7 +277,8 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
         |_| "an unknown kernel".to_owned(),
         |name| format!("Linux {}", name.release().to_string_lossy()),
     );
-    let calls = args.syscalls.join(", ");
+    let calls: Vec<String> = args.syscalls.iter().map(|name| format!("{name}()")).collect();
+    let calls = calls.join(", ");
     match subject {
         Subject::Named(name) => {
             say(&format!("{calls} of threads named {} on {kernel}", escape(name.as_bytes())));

@@ -9,6 +9,7 @@ mod looks;
 mod measure;
 mod output;
 mod progress;
+mod protocol;
 mod ready;
 mod signals;
 mod version;
@@ -23,15 +24,17 @@ use crate::error::Cause;
 /// Does what the command line asks for, and returns the exit code. `started` is when the program
 /// began.
 pub fn run(cli: &Cli, started: Instant) -> u8 {
+    let mut exit_code = 0;
     let result = match &cli.command {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
-        None => measure::measure(&cli.measure, started),
+        Some(Command::StartStopped(args)) => return args.start().run(),
+        None => measure::measure(&cli.measure, started).map(|code| exit_code = code),
     };
     match result {
-        Ok(()) => 0,
+        Ok(()) => exit_code,
         Err(error) => {
             if let (true, Cause::Verifier(refusal)) = (cli.measure.verbose, &error.cause) {
                 say(&format!("the verifier's log:\n{}", refusal.log));

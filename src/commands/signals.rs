@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
@@ -16,12 +17,15 @@ use crate::process::Status;
 /// with 128 plus its number, as a shell would report it, whatever rlat is waiting for then.
 pub(super) struct Signals {
     wake: UnixStream,
+    /// The number of the first one, or 0.
+    came: Arc<AtomicUsize>,
 }
 
 impl Signals {
     pub(super) fn install() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
         let seen_one = Arc::new(AtomicBool::new(false));
+        let came = Arc::new(AtomicUsize::new(0));
         let ignored = Status::read_own().ok().and_then(|status| status.ignored_signals);
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // nohup(1) has SIGHUP ignored. (A shell does that to SIGINT for jobs in the background,
@@ -32,13 +36,19 @@ impl Signals {
             // In this order: the exit looks at the flag before this signal sets it.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&seen_one))?;
             flag::register(signal, Arc::clone(&seen_one))?;
+            flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
             pipe::register(signal, waker.try_clone()?)?;
         }
-        Ok(Self { wake })
+        Ok(Self { wake, came })
     }
 
     /// Readable from the first signal on.
     pub(super) fn wake(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
+    }
+
+    /// The signal that has come, if one has.
+    pub(super) fn came(&self) -> Option<Signal> {
+        i32::try_from(self.came.load(Ordering::SeqCst)).ok()?.try_into().ok()
     }
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use super::intervals::Intervals;
 use super::live::{self, Live};
 use super::looks::Looks;
-use super::output::{is_quiet, write_more, write_result};
+use super::output::{Output, is_quiet};
 use super::progress::{INTERVAL, Progress};
 use super::signals::Signals;
 use crate::cli::MeasureArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Outcome, Snapshot, Subject, wait};
-use crate::report::{View, text};
+use crate::report::View;
 
 /// How often to redraw the histogram, if nothing was said.
 const REDRAW_EVERY: Duration = Duration::from_secs(1);
@@ -23,12 +23,13 @@ pub(super) struct Window<'a> {
     pub(super) measurement: &'a Measurement<'a>,
     /// When it is to be closed; `None` means by a signal.
     pub(super) deadline: Option<Instant>,
+    /// Whether there is no command, whose terminal would be its own.
+    pub(super) alone: bool,
     pub(super) signals: &'a Signals,
 }
 
-/// What standard output shows while the window is open, and at the end.
+/// What the output shows while the window is open, and at the end.
 pub(super) struct Shown {
-    view: View,
     meanwhile: Meanwhile,
 }
 
@@ -47,11 +48,13 @@ impl Window<'_> {
         &self,
         shown: &mut Shown,
         looks: &mut Looks,
+        output: &mut Output,
     ) -> Result<(ClosedBy, Result<()>)> {
         // Not beside the live histogram, which says the same.
         let progress = match shown.meanwhile {
             Meanwhile::Live(_) => None,
-            _ => Progress::on_terminal(self.deadline),
+            _ if self.alone => Progress::on_terminal(self.deadline),
+            _ => None,
         };
         loop {
             let due = [self.deadline, shown.due(), looks.due()].into_iter().flatten().min();
@@ -66,7 +69,7 @@ impl Window<'_> {
                 if progress.is_some() {
                     Progress::hide();
                 }
-                if let Err(error) = shown.update(self.measurement) {
+                if let Err(error) = shown.update(self.measurement, output) {
                     return Ok((ClosedBy::Output, Err(error)));
                 }
             }
@@ -100,15 +103,17 @@ impl Shown {
         deadline: Option<Instant>,
         before: Snapshot,
     ) -> Self {
+        // A command may draw there itself.
+        let is_on_stdout = args.output.is_none() && args.start.is_empty();
         let every = args.interval.or(args.live.then_some(REDRAW_EVERY));
         let meanwhile = match every {
             None => Meanwhile::Nothing,
-            Some(every) if args.live && live::is_possible() => {
+            Some(every) if args.live && is_on_stdout && live::is_possible() => {
                 Meanwhile::Live(Live::new(every, view, opened, deadline))
             }
             Some(every) => Meanwhile::Intervals(Intervals::new(every, view, opened, before)),
         };
-        Self { view, meanwhile }
+        Self { meanwhile }
     }
 
     /// When there is something new to show.
@@ -120,10 +125,10 @@ impl Shown {
         }
     }
 
-    fn update(&mut self, measurement: &Measurement<'_>) -> Result<()> {
+    fn update(&mut self, measurement: &Measurement<'_>, output: &mut Output) -> Result<()> {
         match &mut self.meanwhile {
             Meanwhile::Nothing => Ok(()),
-            Meanwhile::Intervals(intervals) => intervals.print(measurement.snapshot()),
+            Meanwhile::Intervals(intervals) => intervals.print(measurement.snapshot(), output),
             Meanwhile::Live(live) => {
                 live.draw(&measurement.snapshot());
                 Ok(())
@@ -131,30 +136,30 @@ impl Shown {
         }
     }
 
-    /// Writes the result. `written` is how writing has gone so far: where standard output took no
-    /// more, the rest goes where the beginning went.
+    /// Writes the result, which is `total`. `written` is how writing has gone so far: where the output
+    /// took no more, the rest goes where the beginning went.
     ///
     /// # Errors
-    /// As [`write_result`].
-    pub(super) fn finish(&mut self, outcome: &Outcome, written: Result<()>) -> Result<()> {
-        let total = text::measurement(outcome, self.view);
-        let (text, follows) = match &mut self.meanwhile {
-            Meanwhile::Nothing => (total, false),
-            Meanwhile::Intervals(intervals) => {
-                let follows = intervals.have_begun();
-                (intervals.last(outcome) + &total, follows)
-            }
-            Meanwhile::Live(live) => (live.finish() + &total, false),
+    /// As [`Output::write_result`].
+    pub(super) fn finish(
+        &mut self,
+        outcome: &Outcome,
+        total: &str,
+        written: Result<()>,
+        output: &mut Output,
+    ) -> Result<()> {
+        let before = match &mut self.meanwhile {
+            Meanwhile::Nothing => String::new(),
+            Meanwhile::Intervals(intervals) => intervals.last(outcome),
+            Meanwhile::Live(live) => live.finish(),
         };
-        match written {
-            Ok(()) if follows => write_more(&text),
-            Ok(()) => write_result(&text),
-            Err(error) => {
-                if !is_quiet(&error) {
-                    let _ = io::stderr().write_all(text.as_bytes());
-                }
-                Err(error)
+        let text = before + total;
+        if let Err(error) = written {
+            if !is_quiet(&error) {
+                let _ = io::stderr().write_all(text.as_bytes());
             }
+            return Err(error);
         }
+        output.write_result(&text)
     }
 }

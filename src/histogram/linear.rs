@@ -16,6 +16,11 @@ impl LinearHistogram {
         Self { edges, counts: vec![0; edges.bucket_count()] }
     }
 
+    /// Its edges.
+    pub const fn edges(&self) -> Linear {
+        self.edges
+    }
+
     /// Counts one value.
     pub fn record(&mut self, n: u64) {
         self.add_bucket(self.edges.index(n), 1);

@@ -60,7 +60,8 @@ impl std::error::Error for DecodeError {}
 /// The instructions that these bytes encode.
 ///
 /// # Errors
-/// The first slot that is no instruction, see [`DecodeReason`].
+/// [`DecodeReason::Truncated`] when the length is no whole number of slots, else the first slot that is
+/// no instruction.
 ///
 /// ```
 /// use rlat::insn::{Endianness, Insn, decode};

@@ -1,8 +1,9 @@
 //! An instruction as text, in the syntax of llvm-objdump, which the verifier's log shares but for
 //! blanks and hexadecimal.
 //!
-//! One thing is written otherwise than llvm-objdump does: the load of a map shows the map,
-//! `r1 = map[fd:5]`, as bpftool does, where llvm-objdump shows a bare number.
+//! Two things are written otherwise than llvm-objdump does. The load of a map shows the map,
+//! `r1 = map[fd:5]`, as bpftool does, where llvm-objdump shows a bare number. And a 32-bit exchange is
+//! `w2 = xchg_32(...)`, as the 64-bit one is `xchg_64`, where llvm-objdump has `xchg32_32`.
 
 use std::fmt;
 

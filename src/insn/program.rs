@@ -86,13 +86,11 @@ impl Program {
     ///
     /// # Errors
     /// [`UnknownMap`] when a map that the program names is not among `maps`.
-    pub fn link(&self, maps: &[(impl AsRef<str>, i32)]) -> Result<Vec<Insn>, UnknownMap> {
+    pub fn link(&self, maps: &[(&str, i32)]) -> Result<Vec<Insn>, UnknownMap> {
         let mut linked = self.insns.clone();
         for Relocation { index, map } in &self.relocations {
-            let (_, map_fd) = maps
-                .iter()
-                .find(|(name, _)| name.as_ref() == map)
-                .ok_or_else(|| UnknownMap(map.clone()))?;
+            let (_, map_fd) =
+                maps.iter().find(|(name, _)| name == map).ok_or_else(|| UnknownMap(map.clone()))?;
             if let Insn::LoadImm64 { value, .. } = &mut linked[*index] {
                 match value {
                     Imm64::MapFd(fd) | Imm64::MapValue { fd, .. } => *fd = *map_fd,

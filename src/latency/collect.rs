@@ -17,7 +17,7 @@ pub(super) fn ledger<'a>(regions: impl Iterator<Item = Region<'a>>) -> Ledger {
     let mut ledger = Ledger::default();
     let mut errors: Vec<u64> = Vec::new();
     for region in regions {
-        ledger.entered += region.get(Counter::Entered);
+        ledger.entered += region.get(Counter::Entered) + region.get(Counter::EntryMissed);
         ledger.recorded += region.get(Counter::Recorded);
         ledger.ended_without_exit += region.get(Counter::EndedWithoutExit);
         ledger.exits_without_start += region.get(Counter::ExitWithoutStart);
@@ -28,6 +28,7 @@ pub(super) fn ledger<'a>(regions: impl Iterator<Item = Region<'a>>) -> Ledger {
         ledger.lost = Lost {
             store_full: ledger.lost.store_full + region.get(Counter::StoreFull),
             exit_missed: ledger.lost.exit_missed + region.get(Counter::ExitMissed),
+            entry_missed: ledger.lost.entry_missed + region.get(Counter::EntryMissed),
             negative: ledger.lost.negative + region.get(Counter::Negative),
         };
         let here = region.errnos();

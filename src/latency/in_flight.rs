@@ -2,9 +2,9 @@
 //!
 //! Two kinds: those that the programs saw entering, whose start is still in the store; and those that
 //! began before the window opened, which no program ever saw. The second kind is found by looking at
-//! what each thread is doing, once after opening and once after closing: a thread that was in the
-//! call both times, and of which the programs saw neither an entry nor an exit (it has no slot), was
-//! in it all the time. A read() that hangs for the whole window is the one that the user came for.
+//! what each thread is doing just before the window closes: a thread that is blocked in the call, and
+//! of which the programs have seen neither an entry nor an exit (it has no slot), was in it all the
+//! time. A read() that hangs for the whole window is the one that the user came for.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::layout::{Slot, SlotState};
 use super::{Elapsed, InFlight, Subject, Syscall};
 use crate::process::{
-    Activity, PidNamespace, Status, activity, descriptor_target, innermost_tid, thread_name, tids,
+    Activity, PidNamespace, Stat, Status, activity, descriptor_target, innermost_tid, thread_name,
+    tids,
 };
 
 /// A thread that is blocked in a system call.
@@ -25,13 +26,14 @@ pub(super) struct Blocked {
     argument: u64,
 }
 
-/// The threads of the subject's processes that are blocked in one of these calls now, on one of the
-/// descriptors if any are given.
+/// The threads of the subject that are blocked in one of these calls now, on one of the descriptors if
+/// any are given. `processes` are the subject's, as we see them.
 ///
 /// `None` when the kernel does not let us look, and when the subject is no list of processes: to
 /// look at every thread of the host would take too long.
 pub(super) fn blocked_threads(
     subject: &Subject,
+    processes: &[u32],
     syscalls: &[Syscall],
     descriptors: &[u32],
 ) -> Option<Vec<Blocked>> {
@@ -39,9 +41,9 @@ pub(super) fn blocked_threads(
         return None;
     }
     let mut blocked = Vec::new();
-    for (pid, tid) in threads(subject) {
+    for (pid, tid) in threads(subject, processes) {
         match activity(pid, tid) {
-            Ok(Activity::InSyscall { number, args: [argument, ..], .. }) => {
+            Ok(Activity::InSyscall { number, args: [argument, ..], .. }) if !is_ending(tid) => {
                 let measured = syscalls.iter().any(|syscall| syscall.number == Some(number));
                 let wanted = descriptors.is_empty() || descriptors.contains(&(argument as u32));
                 if measured && wanted {
@@ -56,14 +58,20 @@ pub(super) fn blocked_threads(
     Some(blocked)
 }
 
+/// Whether the thread is on its way out. Such a thread still shows the call that a deadly signal
+/// ended, until the kernel takes its stack away; asked after that call, so as not to believe in it.
+fn is_ending(tid: u32) -> bool {
+    Stat::read(tid).map_or(true, |stat| stat.has_ended() || stat.is_exiting())
+}
+
 /// Process and thread ids, as we see them, of the subject's threads.
-fn threads(subject: &Subject) -> Vec<(u32, u32)> {
+fn threads(subject: &Subject, processes: &[u32]) -> Vec<(u32, u32)> {
     let all = |pid| tids(pid).into_iter().map(move |tid| (pid, tid));
     match subject {
         Subject::Threads(targets) => {
             targets.iter().map(|target| (target.pid, target.requested)).collect()
         }
-        _ => subject.targets().iter().flat_map(|target| all(target.pid)).collect(),
+        _ => processes.iter().copied().flat_map(all).collect(),
     }
 }
 
@@ -80,7 +88,8 @@ pub(super) fn by_visible_tid(
         };
         return slots.into_iter().map(|(key, slot)| (key, (process(key, &slot), slot))).collect();
     }
-    let visible: BTreeMap<u32, (u32, u32)> = threads(subject)
+    let processes: Vec<u32> = subject.targets().iter().map(|target| target.pid).collect();
+    let visible: BTreeMap<u32, (u32, u32)> = threads(subject, &processes)
         .into_iter()
         .filter_map(|(pid, tid)| Some((innermost_tid(pid, tid)?, (pid, tid))))
         .collect();
@@ -112,18 +121,18 @@ pub(super) fn entered(
         .collect()
 }
 
-/// The calls that were in flight when the window opened, and are so still.
+/// The calls that entered before the window opened and were in flight when it closed: those of
+/// blocked threads without a slot.
 pub(super) fn since_before(
     syscall: &Syscall,
     slots: &BTreeMap<u32, (u32, Slot)>,
-    at_opening: &[Blocked],
-    now: &[Blocked],
+    blocked: &[Blocked],
     window: Duration,
 ) -> Vec<InFlight> {
-    at_opening
+    blocked
         .iter()
         .filter(|blocked| syscall.number == Some(blocked.number))
-        .filter(|blocked| now.contains(blocked) && !slots.contains_key(&blocked.tid))
+        .filter(|blocked| !slots.contains_key(&blocked.tid))
         .map(|blocked| {
             let elapsed = Elapsed::AtLeast(window);
             describe(syscall, blocked.pid, blocked.tid, blocked.argument, elapsed)
@@ -158,10 +167,8 @@ mod tests {
         let window = Duration::from_secs(1);
         let blocked = |tid, number| Blocked { pid: 1, tid, number, argument: 3 };
         let slots = BTreeMap::from([(1, slot(0)), (2, slot(50))]);
-        let at_opening =
-            [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(4, 0), blocked(6, 1)];
-        let now = [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(5, 0), blocked(6, 1)];
-        let calls = since_before(&read(), &slots, &at_opening, &now, window);
+        let blocked = [blocked(1, 0), blocked(2, 0), blocked(3, 0), blocked(4, 1)];
+        let calls = since_before(&read(), &slots, &blocked, window);
         assert_eq!(calls.iter().map(|call| call.tid).collect::<Vec<_>>(), [3]);
         assert_eq!(calls[0].elapsed, Elapsed::AtLeast(window));
 

@@ -61,6 +61,8 @@ pub enum Counter {
     ReturnedZero = 12,
     /// Recorded calls that returned an error.
     ReturnedError = 13,
+    /// Exits of threads that are known, and whose entry was not seen: the kernel skipped it.
+    EntryMissed = 14,
 }
 
 const ERRNOS_WORD: usize = 32;
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_region_do_not_overlap_and_fill_whole_cache_lines() {
-        assert!((Counter::ReturnedError as usize) < ERRNOS_WORD);
+        assert!((Counter::EntryMissed as usize) < ERRNOS_WORD);
         assert!(ERRNOS_WORD + ERRNOS as usize <= BUCKETS_WORD);
         for offset in [ERRNOS_OFFSET, BUCKETS_OFFSET, LINEAR_OFFSET] {
             assert_eq!(offset % 64, 0);

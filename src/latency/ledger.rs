@@ -72,6 +72,9 @@ pub struct Lost {
     pub store_full: u64,
     /// The thread entered its next call with the start of this one still there: its exit was not seen.
     pub exit_missed: u64,
+    /// The thread left a call that it was not seen to enter, and this was not its first exit in the
+    /// window. These count as entered, too.
+    pub entry_missed: u64,
     /// The clock at the exit was behind the clock at the entry.
     pub negative: u64,
 }
@@ -79,7 +82,10 @@ pub struct Lost {
 impl Lost {
     /// All lost calls. It saturates: a corrupt counter must not stop the report that would show it.
     pub const fn total(&self) -> u64 {
-        self.store_full.saturating_add(self.exit_missed).saturating_add(self.negative)
+        self.store_full
+            .saturating_add(self.exit_missed)
+            .saturating_add(self.entry_missed)
+            .saturating_add(self.negative)
     }
 }
 

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
+use super::family::Family;
 use super::in_flight::{self, Blocked};
 use super::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
-use super::part::{Part, unlikely};
+use super::part::{Part, by_name, unlikely};
 use super::programs::{Plan, Returns, thread_end_program};
 use super::snapshot::Snapshot;
 use super::subject::{ScopeMaps, Subject};
@@ -60,8 +61,10 @@ pub struct Measurement<'a> {
     thread_end: (Program, LoadedProgram),
     control: MmapableArray,
     scope_maps: ScopeMaps,
+    family: Option<Family>,
+    /// The processes that were there when the window opened.
+    at_opening: Vec<u32>,
     opened_ns: u64,
-    blocked_at_opening: Option<Vec<Blocked>>,
     _attachments: Vec<Attachment>,
 }
 
@@ -81,6 +84,15 @@ impl<'a> Measurement<'a> {
         };
         let scope = request.subject.scope()?;
         let scope_maps = request.subject.create_maps()?;
+        // Before everything else: whoever is forked from now on is known when the window opens.
+        let cpu = cpus::first_online()?;
+        let family = match request.subject {
+            Subject::Family(_) => {
+                let members: Vec<(String, i32)> = scope_maps.numbers().collect();
+                Some(Family::follow(request.tracefs, &members, cpu, steps)?)
+            }
+            _ => None,
+        };
         let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
         let shared: Vec<(String, i32)> =
             scope_maps.numbers().chain([(CONTROL_MAP.to_owned(), control.number())]).collect();
@@ -105,11 +117,10 @@ impl<'a> Measurement<'a> {
         let program = thread_end_program(&scope, &names).map_err(|error| unlikely(&error))?;
         let maps: Vec<(String, i32)> =
             parts.iter().flat_map(Part::maps).chain(shared.iter().cloned()).collect();
-        let thread_end = load(&program, ProgramType::Tracepoint, &maps)?;
+        let thread_end = load(&program, ProgramType::Tracepoint, &by_name(&maps))?;
         steps(describe(&program, &thread_end));
 
         // The entries last: an entry that is seen has its exit seen, too.
-        let cpu = cpus::first_online()?;
         let mut attachments = vec![attach(&thread_end, &on_thread_end, cpu)?];
         for part in &parts {
             attachments.push(attach(&part.exit.1, &part.syscall.exit, cpu)?);
@@ -123,8 +134,9 @@ impl<'a> Measurement<'a> {
             thread_end: (program, thread_end),
             control,
             scope_maps,
+            family,
+            at_opening: Vec::new(),
             opened_ns: 0,
-            blocked_at_opening: None,
             _attachments: attachments,
         })
     }
@@ -140,22 +152,29 @@ impl<'a> Measurement<'a> {
             .flat_map(Part::maps)
             .chain(self.scope_maps.numbers())
             .chain([(CONTROL_MAP.to_owned(), self.control.number())])
+            .chain(self.family.iter().flat_map(Family::maps))
             .collect();
         self.parts
             .iter()
             .flat_map(|part| [&part.enter.0, &part.exit.0])
             .chain([&self.thread_end.0])
+            .chain(self.family.iter().flat_map(Family::programs))
             .map(|program| {
-                Ok((program.name(), verifier_log(program, ProgramType::Tracepoint, &maps)?))
+                Ok((
+                    program.name(),
+                    verifier_log(program, ProgramType::Tracepoint, &by_name(&maps))?,
+                ))
             })
             .collect()
     }
 
     /// Opens the window.
     pub fn open(&mut self) {
+        // A call that hangs all the time is one of a process that is there now. To ask later could
+        // call bpf(2) on a map while the window is open.
+        self.at_opening = self.processes();
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
-        self.blocked_at_opening = self.blocked();
     }
 
     /// How many calls have been recorded so far.
@@ -173,28 +192,35 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// As bpf(2), when a store of starts cannot be read.
     pub fn close(&self, closed_by: ClosedBy) -> Result<Outcome> {
+        let blocked = self.blocked();
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
-        let blocked_now = self.blocked();
+        // Before our own bpf(2) on the members' map can make the kernel skip a program.
+        let unfollowed = self.family.as_ref().map(Family::unfollowed);
         // A program that saw the window open may still be at work. Where the kernel cannot wait for
         // it, a short sleep is far more than a program takes.
         if sys::wait_for_running_programs().is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
         let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
-        let stayed = self.blocked_at_opening.as_deref().zip(blocked_now.as_deref());
         let calls = self
             .parts
             .iter()
-            .map(|part| part.collect(self.request.subject, stayed, closed_ns, window))
+            .map(|part| part.collect(self.request.subject, blocked.as_deref(), closed_ns, window))
             .collect::<Result<_>>()?;
-        Ok(Outcome { calls, missed_runs: self.missed_runs(), window, closed_by })
+        Ok(Outcome { calls, missed_runs: self.missed_runs(), unfollowed, window, closed_by })
     }
 
     /// Threads that are blocked in a measured call now; `None` where that cannot be known.
     fn blocked(&self) -> Option<Vec<Blocked>> {
         let Request { subject, syscalls, descriptors, .. } = &self.request;
-        in_flight::blocked_threads(subject, syscalls, descriptors)
+        in_flight::blocked_threads(subject, &self.at_opening, syscalls, descriptors)
+    }
+
+    /// The subject's processes now, with the children that are followed.
+    fn processes(&self) -> Vec<u32> {
+        let named = || self.request.subject.targets().iter().map(|target| target.pid).collect();
+        self.scope_maps.members().unwrap_or_else(named)
     }
 
     fn set_window(&self, state: u64) {
@@ -216,7 +242,7 @@ impl<'a> Measurement<'a> {
 }
 
 /// Without the helper, a process in another PID namespace could not be told from others.
-fn require_namespace_helper(subject: &Subject) -> Result<()> {
+pub(crate) fn require_namespace_helper(subject: &Subject) -> Result<()> {
     let inside = |namespace| matches!(namespace, PidNamespace::Other { .. });
     let Some(target) = subject.targets().iter().find(|target| inside(target.namespace)) else {
         return Ok(());

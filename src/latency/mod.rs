@@ -18,6 +18,7 @@
 
 mod bucket;
 mod collect;
+mod family;
 mod in_flight;
 pub mod layout;
 mod ledger;
@@ -32,7 +33,9 @@ mod syscall;
 mod wait;
 
 pub use bucket::{emit_bucket_index, emit_linear_index};
+pub use family::{Unfollowed, fork_program, free_program};
 pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
+pub(crate) use measurement::require_namespace_helper;
 pub use measurement::{Measurement, Request};
 pub use outcome::{Call, ClosedBy, Outcome};
 pub use programs::{Plan, Returns, enter_program, exit_program, thread_end_program};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{InFlight, Ledger, MissedRuns};
+use super::{InFlight, Ledger, MissedRuns, Unfollowed};
 use crate::histogram::{Histogram, LinearHistogram};
 
 /// The whole result of one measurement.
@@ -12,6 +12,8 @@ pub struct Outcome {
     pub calls: Vec<Call>,
     /// How often the kernel skipped one of the programs, or `None` where it does not count that.
     pub missed_runs: Option<MissedRuns>,
+    /// Children that may be missing, where children were to be followed.
+    pub unfollowed: Option<Unfollowed>,
     /// How long the window was open.
     pub window: Duration,
     /// What closed it.

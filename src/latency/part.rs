@@ -64,7 +64,7 @@ impl Part {
             own_maps(&syscall.name, &starts, &cpus).chain(shared.iter().cloned()).collect();
         let mut loaded = |program: std::result::Result<Program, AssembleError>| {
             let program = program.map_err(|error| unlikely(&error))?;
-            let loaded = load(&program, ProgramType::Tracepoint, &maps)?;
+            let loaded = load(&program, ProgramType::Tracepoint, &by_name(&maps))?;
             steps(describe(&program, &loaded));
             Ok((program, loaded))
         };
@@ -99,12 +99,12 @@ impl Part {
         }
     }
 
-    /// Adds everything up after the window has closed. `stayed` are the threads that were blocked in
-    /// a measured call after the opening and after the closing, where that is known.
+    /// Adds everything up after the window has closed. `blocked` are the threads that were blocked in
+    /// a measured call just before, where that is known.
     pub(super) fn collect(
         &self,
         subject: &Subject,
-        stayed: Option<(&[Blocked], &[Blocked])>,
+        blocked: Option<&[Blocked]>,
         closed_ns: u64,
         window: Duration,
     ) -> Result<Call> {
@@ -122,11 +122,12 @@ impl Part {
         let held: Vec<u64> = collect::held(slots.iter().map(|(_, slot)| *slot)).collect();
         let slots = in_flight::by_visible_tid(subject, slots);
         let entered = in_flight::entered(&self.syscall, &slots, closed_ns);
-        let before = stayed.map(|(at_opening, now)| {
-            in_flight::since_before(&self.syscall, &slots, at_opening, now, window)
-        });
 
         let mut ledger = collect::ledger(self.regions());
+        let before = blocked
+            .map(|blocked| in_flight::since_before(&self.syscall, &slots, blocked, window))
+            // In a full store a slot may be missing for another reason.
+            .filter(|calls| ledger.lost.store_full == 0 || calls.is_empty());
         ledger.recorded += held.len() as u64;
         ledger.in_flight = entered.len() as u64;
         ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
@@ -162,6 +163,11 @@ fn own_maps(
     cpus: &MmapableArray,
 ) -> impl Iterator<Item = (String, i32)> {
     [(starts_map(syscall), starts.number()), (cpus_map(syscall), cpus.number())].into_iter()
+}
+
+/// Maps as linking takes them.
+pub(super) fn by_name(maps: &[(String, i32)]) -> Vec<(&str, i32)> {
+    maps.iter().map(|(name, number)| (name.as_str(), *number)).collect()
 }
 
 /// The error for a program of ours that cannot be put together.

@@ -80,7 +80,7 @@ pub(super) mod stack {
     /// u32: the thread in the initial PID namespace, as the key of a slot.
     pub(in super::super) const TID: i16 = -4;
     /// u32: the CPU, as the index of a region.
-    pub(super) const CPU: i16 = -8;
+    pub(in super::super) const CPU: i16 = -8;
     /// `struct bpf_pidns_info`: two u32, the thread and the process as people see them.
     pub(in super::super) const IDS: i16 = -16;
     /// 16 bytes: the thread's name.
@@ -255,9 +255,14 @@ pub fn exit_program(plan: &Plan) -> Result<Program, AssembleError> {
     emit.asm.bind(no_slot);
     emit.insert_slot();
     emit.asm.jump_if(JumpOp::Ne, R0, 0, emit.out).comment("full: its entry was counted as lost");
-    emit.asm.bind(no_start);
     emit.find_region();
     emit.count(Counter::ExitWithoutStart);
+    emit.leave();
+
+    // Its slot says that this is not its first exit, so it entered inside of the window, too.
+    emit.asm.bind(no_start);
+    emit.find_region();
+    emit.count(Counter::EntryMissed);
     emit.finish()
 }
 
@@ -415,8 +420,10 @@ impl Emitter {
     /// Puts the latency in r8 into the histogram: sum, extremes and buckets.
     ///
     /// The extremes are read and written in two steps, which is right as long as no other program of
-    /// ours runs on this CPU in between: perf calls programs with preemption disabled
-    /// (`perf_syscall_enter` in `kernel/trace/trace_syscalls.c`).
+    /// ours does so on this CPU in between. Up to Linux 7.1 perf calls programs with preemption
+    /// disabled (`perf_syscall_enter` in `kernel/trace/trace_syscalls.c`). From 7.2 on another thread
+    /// can come in between, but never into the same program; the one other program that records is
+    /// the entry's, of calls that a signal interrupted.
     fn put_into_histogram(&mut self, plan: &Plan) {
         let not_longest = self.asm.label("not_longest");
         let not_shortest = self.asm.label("not_shortest");

@@ -34,7 +34,7 @@ pub enum Scope {
     Family(Vec<Member>),
     /// Every thread of that name, as `/proc/PID/comm` shows it, filled with zeros.
     Named([u8; 16]),
-    /// Every task in the control group in [`CGROUP_MAP`], and in those below it.
+    /// Every task in the control group in `CGROUP_MAP`, and in those below it.
     ControlGroup,
     /// Every process but this one.
     AllBut(Member),

@@ -1,5 +1,6 @@
 //! Who is measured, as the user named it, and how the programs recognise it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,11 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
+use super::family::IS_MEMBER;
 use super::scope::{CGROUP_MAP, MEMBERS_MAP, Member, Scope};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::maps::{CgroupArray, HashMap};
-use crate::process::{PidNamespace, Target};
+use crate::process::{PidNamespace, Status, Target};
 
 /// Who is measured.
 #[derive(Debug)]
@@ -84,7 +86,9 @@ impl Subject {
             Self::Family(targets) => {
                 let members = HashMap::create(MEMBERS_MAP, MOST_MEMBERS)?;
                 for target in targets {
-                    members.set(&target.pid, &1).map_err(|errno| map_failed(MEMBERS_MAP, errno))?;
+                    members
+                        .set(&target.pid, &IS_MEMBER)
+                        .map_err(|errno| map_failed(MEMBERS_MAP, errno))?;
                 }
                 maps.members = Some(members);
             }
@@ -106,6 +110,17 @@ impl ScopeMaps {
         let members = self.members.as_ref().map(|map| (MEMBERS_MAP.to_owned(), map.number()));
         let cgroup = self.cgroup.as_ref().map(|map| (CGROUP_MAP.to_owned(), map.number()));
         members.into_iter().chain(cgroup)
+    }
+
+    /// The processes of the family that live now; `None` where there is no family to follow. Not to be
+    /// called while the window is open, for it calls bpf(2) on a map.
+    pub(super) fn members(&self) -> Option<Vec<u32>> {
+        let members = self.members.as_ref()?.entries().ok()?;
+        // While they change, one may come twice.
+        let members: BTreeSet<u32> = members.into_iter().map(|(id, _)| id).collect();
+        // Threads are among them, and what has ended a moment ago.
+        let is_process = |id: &u32| Status::read(*id).is_ok_and(|status| status.tgid == Some(*id));
+        Some(members.into_iter().filter(is_process).collect())
     }
 }
 

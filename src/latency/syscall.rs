@@ -84,6 +84,11 @@ impl Syscall {
         GROUPS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, members)| *members)
     }
 
+    /// The names of its tracepoints.
+    pub(crate) fn tracepoints(&self) -> [String; 2] {
+        [self.enter.to_string(), self.exit.to_string()]
+    }
+
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {
         if NEVER_RETURN.contains(&name) {
             return Err(never_returns(name));

@@ -3,20 +3,40 @@
 //! A version number tells little: distributions bring features to old kernels, and configurations
 //! leave them out of new ones. So each probe does the thing itself, in the smallest form.
 
+use std::os::fd::{AsFd as _, OwnedFd};
+
 use nix::errno::Errno;
 use nix::sys::utsname::uname;
 
 use super::refusal;
-use super::sys::{self, MMAPABLE, MapSpec, MapType, ProgramSpec, ProgramType};
-use crate::insn::{AluOp, Assembler, Endianness, Helper, Reg, encode};
+use super::sys::{self, MMAPABLE, MapFd, MapSpec, MapType, ProgramSpec, ProgramType};
+use crate::insn::{AluOp, Assembler, AtomicOp, Endianness, Helper, Reg, Size, encode};
+
+/// The name of maps and programs that are only tried.
+const PROBE: &str = "rlat_probe";
 
 /// Something that a kernel may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
+    /// Hash maps. Linux 3.19.
+    HashMap,
+    /// Array maps. Linux 3.19.
+    ArrayMap,
     /// Array maps whose values can be mapped into memory. Linux 5.5.
     MmapableArray,
+    /// Programs for tracepoints that are attached through perf. Linux 4.7, with `CONFIG_BPF_EVENTS`.
+    TracepointProgram,
+    /// Programs for raw tracepoints. Linux 4.17, with `CONFIG_BPF_EVENTS`.
+    RawTracepointProgram,
+    /// Programs for sockets. Linux 3.19.
+    SocketFilter,
     /// The helper that tells process and thread as a given PID namespace counts them. Linux 5.7.
     NamespaceHelper,
+    /// Atomic operations that give back the old value, and compare-and-exchange. Linux 5.12.
+    FetchingAtomics,
+    /// Attaching to the raw tracepoints that every system call passes, `sys_enter` and `sys_exit`.
+    /// Linux 4.17.
+    RawSyscallTracepoints,
 }
 
 /// What a probe found.
@@ -33,42 +53,77 @@ pub enum Answer {
 /// Tries a feature. Leaves nothing behind in the kernel.
 pub fn probe(feature: Feature) -> Answer {
     match feature {
-        Feature::MmapableArray => answer(&refusal::with_memlock(|| {
-            sys::map_create(MapSpec {
-                map_type: MapType::Array,
-                key_size: 4,
-                value_size: 8,
-                max_entries: 1,
-                flags: MMAPABLE,
-                name: "rlat_probe",
-            })
-        })),
-        Feature::NamespaceHelper => probe_namespace_helper(),
+        Feature::HashMap => answer(&create(MapType::Hash, 0)),
+        Feature::ArrayMap => answer(&create(MapType::Array, 0)),
+        Feature::MmapableArray => answer(&create(MapType::Array, MMAPABLE)),
+        Feature::TracepointProgram => answer(&load(ProgramType::Tracepoint, |_| {})),
+        Feature::RawTracepointProgram => answer(&load(ProgramType::RawTracepoint, |_| {})),
+        Feature::SocketFilter => answer(&load(ProgramType::SocketFilter, |_| {})),
+        Feature::NamespaceHelper => answer(&load(ProgramType::Tracepoint, call_namespace_helper)),
+        Feature::FetchingAtomics => answer(&load(ProgramType::SocketFilter, exchange_atomically)),
+        Feature::RawSyscallTracepoints => probe_raw_syscall_tracepoints(),
     }
 }
 
-/// A program that calls the helper, which the verifier refuses with `EINVAL` when it knows no
-/// function of that number.
-fn probe_namespace_helper() -> Answer {
-    let mut asm = Assembler::new("rlat_probe");
+fn create(map_type: MapType, flags: u32) -> nix::Result<MapFd> {
+    let (key_size, value_size, max_entries) = (4, 8, 1);
+    let spec = MapSpec { map_type, key_size, value_size, max_entries, flags, name: PROBE };
+    refusal::with_memlock(|| sys::map_create(spec))
+}
+
+/// Loads a program that does what `emit` writes, and returns 0.
+fn load(program_type: ProgramType, emit: impl Fn(&mut Assembler)) -> nix::Result<OwnedFd> {
+    let mut asm = Assembler::new(PROBE);
+    emit(&mut asm);
+    asm.mov(Reg::R0, 0);
+    asm.exit();
+    let program = asm.finish().map_err(|_| Errno::UnknownErrno)?;
+    let code = encode(program.insns(), Endianness::NATIVE);
+    let spec = ProgramSpec { program_type, code: &code, license: c"Dual MIT/GPL", name: PROBE };
+    refusal::with_memlock(|| sys::prog_load(spec))
+}
+
+/// The verifier refuses the call with `EINVAL` when it knows no function of that number.
+fn call_namespace_helper(asm: &mut Assembler) {
     asm.mov(Reg::R1, 0).comment("dev");
     asm.mov(Reg::R2, 0).comment("ino");
     asm.mov(Reg::R3, Reg::R10);
     asm.alu(AluOp::Add, Reg::R3, -8).comment("room for struct bpf_pidns_info");
     asm.mov(Reg::R4, 8).comment("its size");
     asm.call(Helper::GetNsCurrentPidTgid);
-    asm.mov(Reg::R0, 0);
-    asm.exit();
-    let Ok(program) = asm.finish() else { return Answer::CouldNotTell(Errno::UnknownErrno) };
-    let code = encode(program.insns(), Endianness::NATIVE);
-    answer(&refusal::with_memlock(|| {
-        sys::prog_load(ProgramSpec {
-            program_type: ProgramType::Tracepoint,
-            code: &code,
-            license: c"Dual MIT/GPL",
-            name: "rlat_probe",
-        })
-    }))
+}
+
+/// A kernel that knows only the atomic addition refuses the others with `EINVAL`.
+fn exchange_atomically(asm: &mut Assembler) {
+    asm.store(Size::DW, Reg::R10, -8, 1);
+    asm.mov(Reg::R1, 2);
+    asm.atomic(AtomicOp::FetchAdd, Reg::R10, -8, Reg::R1);
+    asm.mov(Reg::R0, 3);
+    asm.atomic(AtomicOp::CmpXchg, Reg::R10, -8, Reg::R1);
+}
+
+/// Finds out by being refused, so that no system call ever runs the program: it reads a twelfth
+/// argument, and `sys_enter` has two. The kernel notices that when it attaches the program, after it
+/// has found the tracepoint (`bpf_probe_register` in `kernel/trace/bpf_trace.c`).
+fn probe_raw_syscall_tracepoints() -> Answer {
+    const TWELFTH_ARGUMENT: i16 = 11 * 8;
+    let program = load(ProgramType::RawTracepoint, |asm| {
+        asm.load(Size::DW, Reg::R0, Reg::R1, TWELFTH_ARGUMENT);
+    });
+    let program = match program {
+        Ok(program) => program,
+        refused => return answer(&refused),
+    };
+    // EINVAL also answers a command that the kernel does not know; but then for any name.
+    match sys::raw_tracepoint_open(c"rlat_no_such_tracepoint", program.as_fd()) {
+        Err(Errno::ENOENT) => {}
+        other => return answer(&other),
+    }
+    match sys::raw_tracepoint_open(c"sys_enter", program.as_fd()) {
+        Err(Errno::EINVAL) => Answer::Yes,
+        Err(Errno::ENOENT) => Answer::No,
+        other => answer(&other),
+    }
 }
 
 fn answer<T>(result: &nix::Result<T>) -> Answer {
@@ -103,6 +158,34 @@ fn version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each feature, and the kernel that brought it.
+    const SINCE: [(Feature, (u32, u32)); 9] = [
+        (Feature::HashMap, (3, 19)),
+        (Feature::ArrayMap, (3, 19)),
+        (Feature::MmapableArray, (5, 5)),
+        (Feature::TracepointProgram, (4, 7)),
+        (Feature::RawTracepointProgram, (4, 17)),
+        (Feature::SocketFilter, (3, 19)),
+        (Feature::NamespaceHelper, (5, 7)),
+        (Feature::FetchingAtomics, (5, 12)),
+        (Feature::RawSyscallTracepoints, (4, 17)),
+    ];
+
+    #[test]
+    fn a_kernel_that_is_new_enough_has_each_feature() {
+        let kernel = kernel_version().unwrap();
+        for (feature, since) in SINCE {
+            match probe(feature) {
+                Answer::Yes => {}
+                Answer::No => assert!(kernel < since, "{feature:?}, on {kernel:?}"),
+                Answer::CouldNotTell(errno) => {
+                    assert!(std::env::var_os("RLAT_REQUIRE_BPF").is_none(), "{feature:?}: {errno}");
+                    eprintln!("skipped: {feature:?}: {errno}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn releases_are_read_by_their_first_two_numbers() {

@@ -63,7 +63,7 @@ impl AsFd for LoadedProgram {
 pub fn load(
     program: &Program,
     program_type: ProgramType,
-    maps: &[(impl AsRef<str>, i32)],
+    maps: &[(&str, i32)],
 ) -> Result<LoadedProgram> {
     let code = link(program, maps)?;
     let spec = spec(program, program_type, &code);
@@ -80,7 +80,7 @@ pub fn load(
 pub fn verifier_log(
     program: &Program,
     program_type: ProgramType,
-    maps: &[(impl AsRef<str>, i32)],
+    maps: &[(&str, i32)],
 ) -> Result<String> {
     let code = link(program, maps)?;
     match logged(spec(program, program_type, &code), LogLevel::EveryPath) {
@@ -89,7 +89,7 @@ pub fn verifier_log(
     }
 }
 
-fn link(program: &Program, maps: &[(impl AsRef<str>, i32)]) -> Result<Vec<u8>> {
+fn link(program: &Program, maps: &[(&str, i32)]) -> Result<Vec<u8>> {
     let linked = program.link(maps).map_err(|error| Error {
         kind: Kind::Other,
         step: Step::Assemble,
@@ -119,12 +119,27 @@ fn logged(spec: ProgramSpec<'_>, level: LogLevel) -> (nix::Result<OwnedFd>, LogB
     let mut bytes = FIRST_LOG_BYTES;
     loop {
         let (result, log) = sys::prog_load_logged(spec, level, bytes);
-        if result.as_ref().err() != Some(&Errno::ENOSPC) || bytes == LARGEST_LOG_BYTES {
+        if result.as_ref().err() != Some(&Errno::ENOSPC) {
             return (result, log);
+        }
+        if bytes == LARGEST_LOG_BYTES {
+            return (result, with_the_end(spec, log));
         }
         let wanted = u32::try_from(log.true_size).unwrap_or(u32::MAX);
         bytes = wanted.max(bytes * 2).min(LARGEST_LOG_BYTES);
     }
+}
+
+/// A log that is too long for any buffer keeps its end from Linux 6.4 on. Before, it keeps its
+/// beginning, and the message at the end has to be asked for without the way there.
+fn with_the_end(spec: ProgramSpec<'_>, mut log: LogBuffer) -> LogBuffer {
+    if log.true_size == 0 {
+        let (_, end) = sys::prog_load_logged(spec, LogLevel::Messages, FIRST_LOG_BYTES);
+        let whole_lines = log.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        log.bytes.truncate(whole_lines);
+        log.bytes.extend(end.bytes);
+    }
+    log
 }
 
 fn explain(errno: Errno, program: &Program, log: &LogBuffer) -> Error {

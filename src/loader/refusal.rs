@@ -10,6 +10,23 @@ use crate::process::Privileges;
 /// The error for a refused map, program or attachment that the verifier had no part in.
 pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
     let object = object.to_owned();
+    if errno == Errno::EPERM
+        && let Some(limit) = guilty_memlock(step)
+    {
+        let why = format!(
+            "the limit on locked memory is {} KiB, against which Linux counts BPF before 5.11, and \
+             raising it needs CAP_SYS_RESOURCE",
+            limit / 1024
+        );
+        return Error {
+            kind: Kind::Permission,
+            step,
+            object,
+            cause: Cause::Explained(errno, why),
+            next: "run `ulimit -l unlimited` as root before, or give it CAP_SYS_RESOURCE, too"
+                .to_owned(),
+        };
+    }
     match errno {
         Errno::EPERM | Errno::EACCES => Error {
             kind: Kind::Permission,
@@ -89,6 +106,16 @@ fn raise_memlock() -> nix::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)
         .or_else(|_| setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard))
+}
+
+/// The limit on locked memory, if nothing else is left to explain an `EPERM` from bpf(2).
+fn guilty_memlock(step: Step) -> Option<u64> {
+    let charges = matches!(step, Step::Map | Step::Load) && counts_memlock();
+    if !charges || !Privileges::read().can_load() {
+        return None;
+    }
+    let (soft, _) = getrlimit(Resource::RLIMIT_MEMLOCK).ok()?;
+    (soft != RLIM_INFINITY).then_some(soft)
 }
 
 /// Whether this kernel is older than 5.11. Nothing that could be asked of it says how it counts.

@@ -26,6 +26,7 @@ const BPF_MAP_GET_NEXT_KEY: i32 = 4;
 const BPF_PROG_LOAD: i32 = 5;
 const BPF_PROG_TEST_RUN: i32 = 10;
 const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
+const BPF_RAW_TRACEPOINT_OPEN: i32 = 17;
 
 /// The length of a map's or program's name with the ending zero (`BPF_OBJ_NAME_LEN`).
 pub const NAME_BYTES: usize = 16;
@@ -53,6 +54,9 @@ pub enum ProgramType {
     SocketFilter = 1,
     /// `BPF_PROG_TYPE_TRACEPOINT`: attached through a perf event. Linux 4.7.
     Tracepoint = 5,
+    /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: attached by bpf(2), and given the tracepoint's arguments as the
+    /// kernel's own code has them. Linux 4.17.
+    RawTracepoint = 17,
 }
 
 /// What a map is created from.
@@ -233,6 +237,8 @@ struct ProgLoadAttr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum LogLevel {
+    /// `BPF_LOG_STATS` alone: messages and statistics, without the instructions on the way.
+    Messages = 4,
     /// `BPF_LOG_LEVEL1`: of a refused program the path to the fault, of an accepted one nothing.
     Fault = 1 | 4,
     /// `BPF_LOG_LEVEL2`: every instruction on every path, with what is known of the registers.
@@ -324,6 +330,29 @@ pub fn prog_test_run(program: BorrowedFd<'_>, packet: &[u8]) -> Result<u32> {
     Ok(attr.retval)
 }
 
+#[repr(C)]
+struct RawTracepointOpenAttr {
+    name: u64,
+    prog_fd: u32,
+    _padding: u32,
+}
+
+/// Attaches a program to the raw tracepoint of that name, without perf and without tracefs; closing
+/// the descriptor detaches it. Linux 4.17.
+///
+/// # Errors
+/// `ENOENT` when there is no such tracepoint; `EINVAL` when the program's type does not fit, when it
+/// reads more arguments than the tracepoint has, and when the kernel does not know the command.
+pub fn raw_tracepoint_open(name: &CStr, program: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let mut attr = RawTracepointOpenAttr {
+        name: name.as_ptr() as u64,
+        prog_fd: program.as_raw_fd() as u32,
+        _padding: 0,
+    };
+    // SAFETY: the kernel reads the name up to its ending zero, and it is borrowed for the call.
+    own(unsafe { bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attr) }?)
+}
+
 /// The part of `struct bpf_prog_info` that is asked for, from its beginning to `verified_insns`.
 #[repr(C)]
 #[derive(Default)]
@@ -409,7 +438,10 @@ struct PerfEventAttr {
     config1: u64,
 }
 
+const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
+/// A software event that never happens. Linux 3.12.
+const PERF_COUNT_SW_DUMMY: u64 = 9;
 const PERF_FLAG_FD_CLOEXEC: u64 = 8;
 /// `attr.disabled`, the lowest of the flags.
 const PERF_ATTR_DISABLED: u64 = 1;
@@ -424,10 +456,23 @@ const PERF_ATTR_DISABLED: u64 = 1;
 /// As perf_event_open(2): `EACCES` or `EPERM` without the privilege, `ENODEV` when the CPU is
 /// offline, `EINVAL` or `ENOENT` when there is no tracepoint with that id.
 pub fn perf_event_open_tracepoint(id: u64, cpu: u32) -> Result<OwnedFd> {
+    perf_event_open(PERF_TYPE_TRACEPOINT, id, cpu)
+}
+
+/// Opens a perf event that never happens, for all processes as those on tracepoints are: the
+/// privilege is the same, but nothing in the kernel begins to work for it.
+///
+/// # Errors
+/// As [`perf_event_open_tracepoint`], but for those about the tracepoint.
+pub fn perf_event_open_dummy(cpu: u32) -> Result<OwnedFd> {
+    perf_event_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, cpu)
+}
+
+fn perf_event_open(event_type: u32, config: u64, cpu: u32) -> Result<OwnedFd> {
     let attr = PerfEventAttr {
-        event_type: PERF_TYPE_TRACEPOINT,
+        event_type,
         size: size_of::<PerfEventAttr>() as u32,
-        config: id,
+        config,
         flags: PERF_ATTR_DISABLED,
         ..PerfEventAttr::default()
     };
@@ -468,6 +513,18 @@ pub fn pidfd_open(pid: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
     own(Errno::result(fd)? as i32)
+}
+
+/// Gives up the capabilities that this process would pass on by execve(2) as they are, `ambient` in
+/// capabilities(7), Linux 4.3.
+///
+/// # Errors
+/// None that a kernel of today has.
+pub fn clear_ambient_capabilities() -> Result<()> {
+    // SAFETY: the call takes integers.
+    let result =
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    Errno::result(result).map(drop)
 }
 
 /// Mounts a filesystem that needs no device and no option, read-only and attached to no folder: only

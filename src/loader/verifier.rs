@@ -11,6 +11,33 @@
 //! processed 1 insns (limit 1000000) ...  statistics
 //! ```
 //!
+//! From Linux 7.3 on a report follows many of the messages (not all), in sections that stand alone
+//! on their line; what they say is indented, and wrapped at 100 columns:
+//!
+//! ```text
+//! R0 !read_ok                            the message, as ever
+//!
+//! Verification failed: Register Type Safety: Unreadable register
+//!
+//! Reason:
+//!   R0 has never been initialized on this path, so the verifier cannot use it as an input.
+//!
+//! At:
+//!   insn 5
+//!        | ^-- error: R0 is not readable
+//!   Instruction context:
+//!       4 | (b7) r2 = 0
+//!   >>> 5 | (95) exit
+//!
+//! Causal path:                           not for checks of the whole program
+//!   insn 1
+//!        | ^-- branch: took the true branch of this conditional, goto followed
+//!   ...
+//!
+//! Suggestion:
+//!   Initialize R0 on every path before this instruction.
+//! ```
+//!
 //! Source: `kernel/bpf/verifier.c` and `kernel/bpf/log.c`; bpf(2) documents the log's arguments.
 
 use std::fmt;
@@ -30,6 +57,10 @@ pub struct VerifierError {
     pub errno: Errno,
     /// The message: what the verifier found wrong.
     pub reason: String,
+    /// The same in a sentence, where the kernel has one. Linux 7.3.
+    pub explanation: Option<String>,
+    /// What the kernel proposes to do about it. Linux 7.3.
+    pub suggestion: Option<String>,
     /// The instruction at fault, if the log tells which one.
     pub fault: Option<Fault>,
     /// The last instructions that the verifier went through before it, with our comments.
@@ -53,30 +84,28 @@ impl VerifierError {
         let log = String::from_utf8_lossy(log);
         let lines: Vec<LogLine<'_>> = log.lines().map(LogLine::classify).collect();
         let last = lines.iter().rposition(|line| matches!(line, LogLine::Instruction { .. }));
-        let messages: Vec<&str> = lines[last.map_or(0, |at| at + 1)..]
-            .iter()
-            .filter_map(|line| match line {
-                LogLine::Message(text) => Some(*text),
-                _ => None,
-            })
-            .collect();
-        let reason = reason_among(&messages);
+        let reason = lines[last.map_or(0, |at| at + 1)..].iter().find_map(|line| match line {
+            LogLine::Message(text) => Some(*text),
+            _ => None,
+        });
 
-        // A check of the whole program, before any path is followed, names the slot in its message.
-        let slot = match last.map(|at| &lines[at]) {
-            Some(LogLine::Instruction { slot, .. }) => Some(*slot),
-            _ => reason.as_deref().and_then(slot_in_message),
-        };
-        let before = lines[..last.unwrap_or(0)]
+        // Where the log says which instruction it means, it knows better than the path: an endless
+        // loop is found before its first instruction is shown again. A check of the whole program
+        // follows no path at all.
+        let followed = last.and_then(|at| lines[at].slot());
+        let named = section(&log, "At:").as_deref().and_then(slot_in_message);
+        let looped = reason.filter(|text| text.contains(" at insn ")).and_then(slot_in_message);
+        let slot = named.or(looped).or(followed).or_else(|| reason.and_then(slot_in_message));
+        let shown = if slot == followed { last } else { last.map(|at| at + 1) };
+        let before = lines[..shown.unwrap_or(0)]
             .iter()
-            .filter_map(|line| match line {
-                LogLine::Instruction { slot, .. } => commented(program, *slot),
-                _ => None,
-            })
+            .filter_map(|line| commented(program, line.slot()?))
             .collect::<Vec<_>>();
         Self {
             errno,
-            reason: reason.unwrap_or_else(|| "its log gives no reason".to_owned()),
+            reason: reason.unwrap_or("its log gives no reason").to_owned(),
+            explanation: section(&log, "Reason:"),
+            suggestion: section(&log, "Suggestion:"),
             fault: slot.and_then(|slot| {
                 let text = text_of(program, slot)?;
                 Some(Fault { slot, text })
@@ -96,6 +125,9 @@ impl fmt::Display for VerifierError {
         if let Some(Fault { slot, text }) = &self.fault {
             write!(f, "\n  > {slot:4}: {text}")?;
         }
+        for text in [&self.explanation, &self.suggestion].into_iter().flatten() {
+            write!(f, "\n  the verifier adds: {text}")?;
+        }
         Ok(())
     }
 }
@@ -104,12 +136,9 @@ impl fmt::Display for VerifierError {
 pub(super) fn annotate(program: &Program, log: &str) -> String {
     let mut annotated = String::with_capacity(log.len() * 2);
     for line in log.lines() {
-        let comment = match LogLine::classify(line) {
-            LogLine::Instruction { slot, .. } => {
-                program.index_of_slot(slot).and_then(|index| program.comment(index))
-            }
-            _ => None,
-        };
+        let slot = LogLine::classify(line).slot().or_else(|| slot_in_context(line));
+        let comment =
+            slot.and_then(|slot| program.index_of_slot(slot)).and_then(|at| program.comment(at));
         // Writing to a String cannot fail.
         let _ = match comment {
             Some(comment) => writeln!(annotated, "{line:<60} ; {comment}"),
@@ -131,10 +160,13 @@ enum LogLine<'a> {
 }
 
 /// How lines begin that are neither instruction nor message.
-const BOOKKEEPING: [&str; 15] = [
+const BOOKKEEPING: [&str; 18] = [
     "processed ",
     "verification time ",
     "stack depth ",
+    "stack use/def ",
+    "subprog",
+    "frame ",
     "max_states_per_insn ",
     "from ",
     "last_idx ",
@@ -150,6 +182,13 @@ const BOOKKEEPING: [&str; 15] = [
 ];
 
 impl<'a> LogLine<'a> {
+    fn slot(&self) -> Option<usize> {
+        match self {
+            Self::Instruction { slot } => Some(*slot),
+            Self::Bookkeeping | Self::Message(_) => None,
+        }
+    }
+
     fn classify(line: &'a str) -> Self {
         let trimmed = line.trim();
         if trimmed.is_empty() || BOOKKEEPING.iter().any(|start| trimmed.starts_with(start)) {
@@ -175,10 +214,17 @@ fn is_state(line: &str) -> bool {
     first.starts_with('R') && first.contains('=')
 }
 
-/// Linux 7.3 marks the line that matters; before, the first message says what is wrong.
-fn reason_among(messages: &[&str]) -> Option<String> {
-    let marked = messages.iter().find_map(|line| line.strip_prefix("Reason: "));
-    marked.or(messages.first().copied()).map(str::to_owned)
+/// The text of a section of Linux 7.3's report, its lines joined.
+fn section(log: &str, title: &str) -> Option<String> {
+    let lines = log.lines().skip_while(|line| *line != title).skip(1);
+    let text = lines.take_while(|line| line.starts_with(' ')).map(str::trim).collect::<Vec<_>>();
+    (!text.is_empty()).then(|| text.join(" "))
+}
+
+/// The slot of `  >>> 5 | (95) exit`, a line of that report.
+fn slot_in_context(line: &str) -> Option<usize> {
+    let (number, _) = line.strip_prefix("  ")?.split_once(" | (")?;
+    number.trim_start_matches('>').trim().parse().ok()
 }
 
 /// The number in `unreachable insn 7`, `jump out of range from insn 3 to 9` and their like.
@@ -238,6 +284,31 @@ mod tests {
         let error = VerifierError::new(Errno::EINVAL, &program(), b"unreachable insn 3\n");
         assert_eq!(error.reason, "unreachable insn 3");
         assert_eq!(error.fault, Some(Fault { slot: 3, text: "exit".into() }));
+    }
+
+    #[test]
+    fn the_report_of_linux_7_3_is_read() {
+        let log = "last insn is not an exit or jmp\n\nVerification failed: Program Structure: x\n\n\
+                   Reason:\n  Subprogram 0 reaches its last instruction 3 without an exit,\n  so.\n\n\
+                   At:\n  insn 3\n       | ^-- error: x\n  Instruction context:\n\
+                   \x20     0 | (18) r2 = 0x7\n      2 | (79) r0 = *(u64 *)(r1 +4096)\n  \
+                   >>> 3 | (95) exit\n\nSuggestion:\n  End it.\n\nprocessed 0 insns\n";
+        let error = VerifierError::new(Errno::EINVAL, &program(), log.as_bytes());
+        assert_eq!(error.reason, "last insn is not an exit or jmp");
+        let explanation = "Subprogram 0 reaches its last instruction 3 without an exit, so.";
+        assert_eq!(error.explanation.as_deref(), Some(explanation));
+        assert_eq!(error.suggestion.as_deref(), Some("End it."));
+        assert_eq!(error.fault, Some(Fault { slot: 3, text: "exit".into() }));
+        assert!(error.log.contains("; seven\n"), "{}", error.log);
+    }
+
+    #[test]
+    fn an_endless_loop_is_shown_where_it_is_found() {
+        let log = "0: (18) r2 = 0x7\n2: (79) r0 = *(u64 *)(r1 +4096)\n3: (05) goto pc-2\n\
+                   infinite loop detected at insn 2\ncur state: R10=fp0\n";
+        let error = VerifierError::new(Errno::EINVAL, &program(), log.as_bytes());
+        assert_eq!(error.fault.unwrap().slot, 2);
+        assert_eq!(error.before.len(), 3);
     }
 
     #[test]

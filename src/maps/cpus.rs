@@ -22,6 +22,15 @@ pub fn possible_count() -> Result<u32> {
     Ok(cpus.last().map_or(1, |last| last + 1))
 }
 
+/// How many CPUs are online and how many are possible; without the numbers of gaps.
+///
+/// # Errors
+/// As [`possible_count`].
+pub fn online_and_possible() -> Result<(usize, usize)> {
+    let count = |list: &str| Ok(read(&format!("/sys/devices/system/cpu/{list}"))?.len());
+    Ok((count("online")?, count("possible")?))
+}
+
 /// The first CPU that is online, to open perf events on: 0 may not be.
 ///
 /// # Errors

@@ -3,7 +3,8 @@
 //! - [`Target::open`] finds the process, and makes sure that it stays the same one;
 //! - [`PidNamespace`] says in whose numbers a BPF program has to look for it;
 //! - [`tids`], [`thread_name`], [`innermost_tid`] and [`activity`] look at its threads;
-//! - [`descriptor_target`] says what one of its descriptors is;
+//! - [`Launch`] starts a command, to be measured from the beginning, as a [`User`];
+//! - [`descriptor_target`] says what one of its descriptors is, [`command_line`] how it was called;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
 //!
 //! Terms:
@@ -17,24 +18,32 @@
 //! Everything read here may be gone or changed the moment after, and names hold whatever bytes the
 //! process chose. Nothing here escapes them for a terminal: that is for whoever prints them.
 
+mod command_line;
 mod descriptor;
 mod elf;
 mod io_counters;
+mod launch;
 mod namespace;
 mod privileges;
+mod start_stopped;
 mod stat;
 mod status;
 mod syscall;
 mod target;
 mod threads;
+mod user;
 
+pub use command_line::command_line;
 pub use descriptor::{descriptor_target, io_uring_count, is_open};
 pub use elf::is_32_bit;
 pub use io_counters::IoCounters;
+pub use launch::Launch;
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
+pub use start_stopped::StartStopped;
 pub use stat::Stat;
 pub use status::Status;
 pub use syscall::{Activity, activity};
 pub use target::Target;
 pub use threads::{innermost_tid, live_tid, thread_name, tids};
+pub use user::User;

@@ -15,9 +15,15 @@
 //! and before, it was the most often suspected and least often guilty cause.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+
 use super::Status;
+use crate::loader::sys::mount_detached;
 
 /// Inode of the initial user namespace: `PROC_USER_INIT_INO` in `include/linux/proc_ns.h`.
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
@@ -85,10 +91,19 @@ impl Lockdown {
         }
     }
 
-    /// Reads the mode in force; `None` where securityfs is not mounted or the kernel has no lockdown.
+    /// Reads the mode in force; `None` where the kernel has no lockdown, and where securityfs is not
+    /// mounted and may not be mounted for this process alone.
     pub fn read() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/sys/kernel/security/lockdown").ok()?)
+        let text = std::fs::read_to_string("/sys/kernel/security/lockdown");
+        Self::parse(&text.or_else(|_| lockdown_in_private_securityfs()).ok()?)
     }
+}
+
+/// Reads the file where nobody else sees it. Not by a path in `/proc`, which may not be mounted either.
+fn lockdown_in_private_securityfs() -> io::Result<String> {
+    let securityfs = mount_detached(c"securityfs")?;
+    let file = openat(&securityfs, "lockdown", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    io::read_to_string(File::from(file))
 }
 
 /// What was looked at. `None` anywhere means that it could not be told.

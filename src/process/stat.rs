@@ -4,6 +4,8 @@ use std::io;
 
 /// Set in [`Stat::flags`] of the kernel's own threads; `PF_KTHREAD` in `include/linux/sched.h`.
 const PF_KTHREAD: u64 = 0x0020_0000;
+/// Set in [`Stat::flags`] of a thread on its way out; `PF_EXITING` there.
+const PF_EXITING: u64 = 4;
 
 /// The fields of a `stat` file that are needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,11 @@ impl Stat {
     /// Whether it has ended, and only waits for somebody to ask for its exit status.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Whether it is on its way out: no code of its program runs in it any more.
+    pub fn is_exiting(&self) -> bool {
+        self.flags & PF_EXITING != 0
     }
 
     /// Whether it is a thread of the kernel itself, which makes no system calls.

@@ -4,14 +4,23 @@
 //! format. Nothing in this room asks the system anything, so every format is tested on any machine.
 //!
 //! - [`text`]: the result for people, with the histogram as bpftrace draws it ([`rows`]).
+//! - [`preflight`]: what `rlat check` found, for people and as JSON.
+//! - [`json`]: the result for programs, with all that is known; [`meta`] has what it says beside the numbers.
+//! - [`csv`]: the buckets alone.
 //! - [`mod@utc`]: moments as RFC 3339 has them.
 //! - [`mod@escape`]: names from /proc, made safe for a terminal.
 
+pub mod csv;
 pub mod escape;
+pub mod json;
+pub mod meta;
 pub mod numbers;
+pub mod preflight;
 pub mod rows;
 pub mod text;
 pub mod utc;
+
+use crate::histogram::Unit;
 
 /// How histograms are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,4 +39,14 @@ pub enum Labels {
     Power,
     /// As times: `[1.02ms, 2.05ms)`.
     Time,
+}
+
+/// What bpftrace would call the count of calls: `@calls`, or `@read_calls` beside those of others.
+fn counter_name(syscall: &str, several: bool) -> String {
+    if several { format!("@{syscall}_calls") } else { "@calls".to_owned() }
+}
+
+/// What bpftrace would call the histogram: `@read_us`.
+fn histogram_name(syscall: &str, unit: Unit) -> String {
+    format!("@{syscall}_{}", unit.name())
 }

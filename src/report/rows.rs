@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use super::Labels;
 use super::numbers::edge_time;
-use crate::histogram::{LinearRow, Row, Unit};
+use crate::histogram::{LinearHistogram, LinearRow, Row, Unit};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: usize = 52;
@@ -43,18 +43,35 @@ pub fn histogram_rows(rows: &[Row], unit: Unit, labels: Labels) -> String {
 }
 
 /// One line for each row of a linear histogram, each ending in a line break.
-pub fn linear_rows(rows: &[LinearRow], unit: Unit, labels: Labels) -> String {
+///
+/// Labels are those of bpftrace 0.24 and newer. Older ones print the maximum that was asked for as the edge
+/// of the overflow, also where it begins at a last whole edge below it: `lhist(n, 0, 100, 30)` counts 95 in
+/// a row that they label `[100, ...)`. The buckets are the same.
+///
+/// ```
+/// use rlat::histogram::{Linear, LinearHistogram, Unit};
+/// use rlat::report::{Labels, rows::linear_rows};
+///
+/// let mut histogram = LinearHistogram::new(Linear::new(0, 100, 30)?);
+/// histogram.record(95);
+/// assert!(linear_rows(&histogram, Unit::Us, Labels::Power).starts_with("[90, ...)              1 |@@@"));
+/// # Ok::<(), &'static str>(())
+/// ```
+pub fn linear_rows(histogram: &LinearHistogram, unit: Unit, labels: Labels) -> String {
+    let step = histogram.edges().step();
     let edge = |value: u128| match labels {
-        Labels::Power => linear_edge(value),
+        Labels::Power => linear_edge(value, step),
         Labels::Time => edge_time(value, unit),
     };
     let label = |row: &LinearRow| match (row.min, row.max) {
+        (Some(min), Some(max)) if min == max => format!("[{}]", edge(min.into())),
         (Some(min), Some(max)) => {
             format!("[{}, {})", edge(min.into()), edge(u128::from(max) + 1))
         }
         (Some(min), None) => format!("[{}, ...)", edge(min.into())),
         (None, max) => format!("(..., {})", edge(max.map_or(0, |max| u128::from(max) + 1))),
     };
+    let rows = histogram.rows();
     lines(rows.iter().map(|row| (label(row), row.count)))
 }
 
@@ -69,11 +86,13 @@ fn lines(rows: impl Iterator<Item = (String, u64)> + Clone) -> String {
     text
 }
 
-/// The edge of a linear bucket: whole multiples of 1,024 and of its square have a suffix.
-fn linear_edge(value: u128) -> String {
+/// The edge of a linear bucket. Whole multiples of 1,024 and of its square have a suffix, if the step is one,
+/// so that all edges of a histogram look alike.
+fn linear_edge(value: u128, step: u64) -> String {
     const K: u128 = 1024;
     const M: u128 = K * K;
     match value {
+        _ if !u128::from(step).is_multiple_of(K) => value.to_string(),
         0 => "0".to_owned(),
         _ if value.is_multiple_of(M) => format!("{}M", value / M),
         _ if value.is_multiple_of(K) => format!("{}K", value / K),

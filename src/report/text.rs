@@ -9,19 +9,26 @@ use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 
-use super::View;
 use super::escape::escape;
+use super::meta::Meta;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
 use super::utc::utc;
+use super::{View, counter_name, histogram_name};
 use crate::histogram::log2::RECORDED_K;
 use crate::histogram::{Histogram, LinearHistogram};
 use crate::latency::{
-    Call, ClosedBy, Counted, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Snapshot,
+    Call, ClosedBy, Counted, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Snapshot, Unfollowed,
 };
 
 /// The quantiles of the summary, with their names.
-const PERCENTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
+pub(super) const PERCENTILES: [(&str, u64); 4] =
+    [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
+
+/// What keeps the kernel from running a program: another tracer's, or, from Linux 7.2 on, any thread
+/// that was preempted inside of the same program on the same CPU.
+const QUIETER: &str =
+    "measure again while fewer threads compete for the CPUs and no other tracer runs";
 
 /// Below it, every whole unit has a bucket of its own.
 const EXACT_BELOW: u64 = 2 << RECORDED_K;
@@ -46,6 +53,7 @@ const EXACT_BELOW: u64 = 2 << RECORDED_K;
 /// let outcome = Outcome {
 ///     calls: vec![call],
 ///     missed_runs: None,
+///     unfollowed: None,
 ///     window: Duration::from_secs(30),
 ///     closed_by: ClosedBy::Time,
 /// };
@@ -55,6 +63,30 @@ const EXACT_BELOW: u64 = 2 << RECORDED_K;
 /// ```
 pub fn measurement(outcome: &Outcome, view: View) -> String {
     Text(outcome, view).to_string()
+}
+
+/// The line of the user's own note, if there is one.
+pub fn note(meta: &Meta) -> String {
+    let line = |note: &String| format!("remark: {}\n", escape(note.as_bytes()));
+    meta.note.as_ref().map_or_else(String::new, line)
+}
+
+/// The lines of the result that tell what it cannot vouch for: none when all is well.
+pub fn doubts(outcome: &Outcome) -> String {
+    Doubts(outcome).to_string()
+}
+
+/// Doubts that are displayed as text.
+struct Doubts<'a>(&'a Outcome);
+
+impl fmt::Display for Doubts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for call in &self.0.calls {
+            warnings(f, call)?;
+            lost(f, &call.ledger)?;
+        }
+        missed_runs(f, self.0)
+    }
 }
 
 /// An outcome that is displayed as text.
@@ -78,6 +110,9 @@ impl fmt::Display for Text<'_> {
             outside(f, &call.ledger)?;
             lost(f, &call.ledger)?;
             in_flight(f, call)?;
+        }
+        if let Some(children) = outcome.unfollowed {
+            unfollowed(f, children)?;
         }
         missed_runs(f, outcome)
     }
@@ -130,15 +165,14 @@ fn maps(
     view: View,
     several: bool,
 ) -> fmt::Result {
-    let unit = histogram.unit().name();
-    let counter = if several { format!("@{name}_calls") } else { "@calls".to_owned() };
-    writeln!(f, "{counter}: {}", histogram.count())?;
+    let unit = histogram.unit();
+    writeln!(f, "{}: {}", counter_name(name, several), histogram.count())?;
     let rows = match linear {
-        Some(linear) => linear_rows(&linear.rows(), histogram.unit(), view.labels),
-        None => histogram_rows(&histogram.rows(view.k), histogram.unit(), view.labels),
+        Some(linear) => linear_rows(linear, unit, view.labels),
+        None => histogram_rows(&histogram.rows(view.k), unit, view.labels),
     };
     if !rows.is_empty() {
-        write!(f, "@{name}_{unit}:\n{rows}")?;
+        write!(f, "{}:\n{rows}", histogram_name(name, unit))?;
     }
     writeln!(f)
 }
@@ -181,7 +215,7 @@ fn summary(f: &mut fmt::Formatter<'_>, call: &Call, outcome: &Outcome) -> fmt::R
     writeln!(f)
 }
 
-/// The ledger's line, and a loud one when it does not add up.
+/// The ledger's line, loud ones when it does not add up, and what the calls returned.
 fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
     let ledger = &call.ledger;
     let since_before = ledger.in_flight_since_before.unwrap_or(0);
@@ -197,6 +231,13 @@ fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
         grouped(ledger.ended_without_exit),
         grouped(ledger.lost.total()),
     )?;
+    warnings(f, call)?;
+    returned(f, ledger)
+}
+
+/// Loud lines for numbers that contradict each other.
+fn warnings(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
+    let ledger = &call.ledger;
     let difference = ledger.balance();
     if difference != 0 {
         let missing = calls(difference.unsigned_abs());
@@ -216,7 +257,7 @@ fn balance(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {
             grouped(ledger.recorded),
         )?;
     }
-    returned(f, ledger)
+    Ok(())
 }
 
 /// What the recorded calls returned, if not all of them more than 0.
@@ -246,7 +287,7 @@ fn returned(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
 }
 
 /// `EAGAIN`, or the number of an error that has no name here.
-fn error_name(errno: i32) -> String {
+pub(super) fn error_name(errno: i32) -> String {
     match Errno::from_raw(errno) {
         Errno::UnknownErrno if errno == 0 => "another error".to_owned(),
         Errno::UnknownErrno => format!("errno {errno}"),
@@ -259,7 +300,8 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     for (count, what) in [
         (
             ledger.exits_without_start,
-            "already in flight when the window opened, returned inside it: not in the histogram",
+            "already in flight when the window opened, on any descriptor, came back inside it: not in \
+             the histogram",
         ),
         (
             ledger.restarted,
@@ -288,8 +330,9 @@ fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
         (
             ledger.lost.exit_missed,
             "the thread was in its next call already when the exit of this one had not been seen",
-            "measure again while no other tracing tool runs",
+            QUIETER,
         ),
+        (ledger.lost.entry_missed, "the exit was seen, but not the entry", QUIETER),
         (
             ledger.lost.negative,
             "the clock at the exit was behind the clock at the entry",
@@ -303,22 +346,48 @@ fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     Ok(())
 }
 
+/// Children whose calls are in no number, as far as that is known.
+fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
+    let Unfollowed { no_room, missed_forks } = children;
+    if no_room > 0 {
+        writeln!(
+            f,
+            "WARNING: there was no room to follow {} more processes and threads: their calls are \
+             missing\n  next: follow a smaller part of the work",
+            grouped(no_room),
+        )?;
+    }
+    match missed_forks {
+        Some(missed @ 1..) => writeln!(
+            f,
+            "WARNING: the kernel skipped the fork program {} times: the calls of as many children \
+             can be missing\n  next: {QUIETER}",
+            grouped(missed),
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let Some(missed) = outcome.missed_runs else {
-        // Not knowing is worth a line only where it could have explained something.
-        let unexplained = |call: &Call| call.ledger.balance() != 0 || call.ledger.lost.total() > 0;
-        if outcome.calls.iter().any(unexplained) {
-            writeln!(f, "missed runs: unknown, this kernel does not count them")?;
-        }
-        return Ok(());
+        let what = "unknown, this kernel does not count them: calls can be missing unnoticed";
+        return writeln!(f, "missed runs: {what}");
     };
     if missed.total() == 0 {
         return Ok(());
     }
     let MissedRuns { entry, exit, thread_end } = missed;
     for (count, program, effect) in [
-        (entry, "entry", "as many calls can be missing from every number above"),
-        (exit, "exit", "as many calls can be counted as lost or in flight"),
+        (
+            entry,
+            "entry",
+            "as many calls can be missing from every number above, unless they are counted as lost",
+        ),
+        (
+            exit,
+            "exit",
+            "as many calls can be counted as lost or in flight, and a latency can be too long",
+        ),
         (thread_end, "thread end", "as many calls can be counted as in flight"),
     ] {
         if count > 0 {
@@ -330,7 +399,7 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
             )?;
         }
     }
-    writeln!(f, "  next: measure again while no other tracing tool runs")
+    writeln!(f, "  next: {QUIETER}")
 }
 
 fn in_flight(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {

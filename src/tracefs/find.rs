@@ -12,6 +12,7 @@ use super::mount_points;
 use super::refusal::{Refusal, refused_folder};
 use crate::error::Result;
 use crate::loader::sys::mount_detached;
+use crate::process::Lockdown;
 
 /// Where tracefs is looked for first: its own mount point, and where debugfs mounts it.
 const CANONICAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -74,7 +75,7 @@ impl Tracefs {
         let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
         let candidates = CANONICAL.map(PathBuf::from).into_iter();
         let candidates = candidates.chain(mount_points(&mountinfo, "tracefs"));
-        search(candidates, || mount_detached(c"tracefs")).map_err(Refusal::into_error)
+        search(candidates, mount_unless_locked_down).map_err(Refusal::into_error)
     }
 
     /// The folder that holds `events`.
@@ -118,6 +119,18 @@ fn mount_private(
         Ok(()) => Ok(Tracefs { root, how: Found::Private, _mount: Some(mount) }),
         Err(errno) => Err(Refusal::Events { root, errno }),
     }
+}
+
+/// Mounts tracefs for this process alone, but not where lockdown closes it.
+///
+/// It would be of no use there, and do harm: a tracefs that is mounted under such a lockdown has no
+/// files that hold it, and Linux 6.12 and 6.18 were seen to crash when the last mount of it goes away
+/// (in `tracefs_destroy_inode`).
+fn mount_unless_locked_down() -> nix::Result<OwnedFd> {
+    if Lockdown::read() == Some(Lockdown::Confidentiality) {
+        return Err(Errno::EPERM);
+    }
+    mount_detached(c"tracefs")
 }
 
 /// Whether a tracefs is mounted there: the folder exists on kernels without one, too.
@@ -170,7 +183,7 @@ mod tests {
     fn a_private_mount_works_and_nobody_else_sees_it() {
         let mountinfo = || fs::read("/proc/self/mountinfo").unwrap();
         let before = mount_points(&mountinfo(), "tracefs");
-        let tracefs = match search(std::iter::empty(), || mount_detached(c"tracefs")) {
+        let tracefs = match search(std::iter::empty(), mount_unless_locked_down) {
             Ok(tracefs) => tracefs,
             Err(refusal) => {
                 let error = refusal.into_error();

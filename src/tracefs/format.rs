@@ -33,6 +33,8 @@ pub struct Format {
 /// One field of a tracepoint's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
+    /// The whole declaration as the kernel writes it: `char comm[16]`, `__data_loc char[] filename`.
+    pub declaration: String,
     /// The field's name.
     pub name: String,
     /// Its C type as the kernel writes it, of one element where it is an array: `char *`, `pid_t`.
@@ -111,6 +113,11 @@ impl Format {
         })
     }
 
+    /// The fields of this tracepoint itself, without those that all of them have: its arguments.
+    pub fn arguments(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !field.name.starts_with("common_"))
+    }
+
     /// The field of that name, if the tracepoint has one.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
@@ -132,6 +139,7 @@ fn parse_field(text: &str) -> Result<Field, Problem> {
     }
     let (type_name, name, shape) = parse_declaration(declaration).ok_or(Problem::Declaration)?;
     Ok(Field {
+        declaration: declaration.to_owned(),
         name: name.to_owned(),
         type_name,
         offset: offset.ok_or(Problem::Offset)?,

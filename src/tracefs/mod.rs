@@ -5,7 +5,9 @@
 //!
 //! - [`Tracefs::open`] finds a mounted tracefs, or mounts one that nobody else sees;
 //! - [`Tracefs::tracepoint_id`] reads `events/CATEGORY/NAME/id`;
-//! - [`Tracefs::format`] reads and parses `events/CATEGORY/NAME/format` into a [`Format`].
+//! - [`Tracefs::format`] reads and parses `events/CATEGORY/NAME/format` into a [`Format`];
+//! - [`Tracefs::tracepoints`] lists what there is, [`TracepointPattern`] picks from it, and
+//!   [`near_names`] helps when it picks nothing.
 //!
 //! Terms:
 //! - **tracefs**: a filesystem of the kernel (Linux 4.1), usually at `/sys/kernel/tracing`, and by
@@ -17,7 +19,10 @@
 
 mod find;
 mod format;
+mod glob;
+mod list;
 mod mountinfo;
+mod near;
 mod refusal;
 #[cfg(test)]
 mod scratch;
@@ -25,4 +30,7 @@ mod tracepoint;
 
 pub use find::{Found, Tracefs};
 pub use format::{Field, Format, FormatError, Problem, Shape};
+pub use glob::Glob;
+pub use list::{TracepointName, TracepointPattern};
 pub use mountinfo::{Mount, mount_points, mounts};
+pub use near::near_names;

@@ -10,11 +10,17 @@ use crate::error::{Cause, Error, Kind, Step};
 use crate::process::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
 
 /// What a user can do who lacks a privilege.
-const BE_ROOT: &str = "run as root, or give CAP_DAC_READ_SEARCH and mount tracefs: \
+const BE_ROOT: &str = "run as root, or give CAP_DAC_READ_SEARCH beside CAP_BPF and CAP_PERFMON, and mount tracefs: \
                        `mount -t tracefs tracefs /sys/kernel/tracing`";
 
 /// What a user can do who is root inside a user namespace only.
 const LEAVE_NAMESPACE: &str = "run as root outside of the container or user namespace";
+
+/// What lockdown does to tracefs, and what a user can do then.
+const LOCKED_DOWN: (&str, &str) = (
+    "lockdown is at confidentiality (/sys/kernel/security/lockdown), which closes tracefs",
+    "boot without `lockdown=confidentiality`",
+);
 
 /// What stood in the way of a tracefs.
 #[derive(Debug)]
@@ -67,13 +73,9 @@ pub(super) fn refused_folder(folder: &Path, errno: Errno) -> Error {
 
 fn refused_events(root: &Path, errno: Errno, privileges: &Privileges) -> Error {
     match errno {
-        Errno::ENOENT | Errno::EPERM if locked_down(privileges) => error(
-            Kind::Permission,
-            root,
-            errno,
-            "lockdown is at confidentiality (/sys/kernel/security/lockdown), which closes tracefs",
-            "boot without `lockdown=confidentiality`",
-        ),
+        Errno::ENOENT | Errno::EPERM if locked_down(privileges) => {
+            error(Kind::Permission, root, errno, LOCKED_DOWN.0, LOCKED_DOWN.1)
+        }
         Errno::EACCES | Errno::EPERM => error(
             Kind::Permission,
             root,
@@ -102,6 +104,9 @@ fn refused_events(root: &Path, errno: Errno, privileges: &Privileges) -> Error {
 fn refused_mount(errno: Errno, privileges: &Privileges) -> Error {
     let usual_place = Path::new("/sys/kernel/tracing");
     let (kind, why, next) = match errno {
+        Errno::EACCES | Errno::EPERM if locked_down(privileges) => {
+            (Kind::Permission, LOCKED_DOWN.0, LOCKED_DOWN.1)
+        }
         Errno::EACCES | Errno::EPERM => {
             let inside = privileges.initial_user_namespace == Some(false);
             let next = if inside { LEAVE_NAMESPACE } else { BE_ROOT };
@@ -212,6 +217,8 @@ mod tests {
         let reason = |privileges| refused_mount(Errno::EPERM, &privileges).to_string();
         assert!(reason(Privileges { effective: Some(0), ..all() }).contains("lacks CAP_SYS_ADMIN"));
         assert!(reason(Privileges { seccomp: Some(2), ..all() }).contains("seccomp"));
+        let locked = Privileges { lockdown: Some(Lockdown::Confidentiality), ..all() };
+        assert!(reason(locked).contains("lockdown is at confidentiality"));
         let inside = Privileges { initial_user_namespace: Some(false), ..all() };
         assert!(reason(inside).contains("user namespace"));
         assert!(reason(all()).contains("security module"));

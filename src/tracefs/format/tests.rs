@@ -43,6 +43,19 @@ fn exit_of_read_has_a_signed_result() {
 }
 
 #[test]
+fn arguments_are_the_fields_that_not_all_tracepoints_have() {
+    let declarations = |file| -> Vec<String> {
+        let format = Format::parse(file).unwrap();
+        format.arguments().map(|field| field.declaration.clone()).collect()
+    };
+    let enter = ["int __syscall_nr", "unsigned int fd", "char * buf", "size_t count"];
+    assert_eq!(declarations(ENTER), enter);
+    assert_eq!(declarations(WIDE_HEADER), enter);
+    let exec = ["__data_loc char[] filename", "pid_t pid", "pid_t old_pid"];
+    assert_eq!(declarations(PROCESS_EXEC), exec);
+}
+
+#[test]
 fn arrays_and_strings_elsewhere_are_told_apart() {
     let exit = Format::parse(PROCESS_EXIT).unwrap();
     assert_eq!(exit.field("comm").unwrap().shape, Shape::Array { length: Some(16) });
@@ -93,20 +106,23 @@ fn a_malformed_line_is_named() {
 fn render(format: &Format) -> String {
     let mut text = format!("name: {}\nID: {}\nformat:\n", format.name, format.id);
     for field in &format.fields {
-        let Field { name, type_name, offset, size, signed, shape } = field;
-        let declaration = match shape {
-            Shape::Single => format!("{type_name} {name}"),
-            Shape::Array { length: Some(length) } => format!("{type_name} {name}[{length}]"),
-            Shape::Array { length: None } => format!("{type_name} {name}[LENGTH]"),
-            Shape::Flexible => format!("{type_name} {name}[]"),
-            Shape::DataLoc => format!("__data_loc {type_name}[] {name}"),
-            Shape::RelLoc => format!("__rel_loc {type_name}[] {name}"),
-        };
+        let Field { declaration, offset, size, signed, .. } = field;
         let signed = u8::from(*signed);
         let numbers = format!("\toffset:{offset};\tsize:{size};\tsigned:{signed};\n");
-        text = text + "\tfield:" + &declaration + ";" + &numbers;
+        text = text + "\tfield:" + declaration + ";" + &numbers;
     }
     text + "\nprint fmt: \"%d\", REC->x\n"
+}
+
+fn declaration(type_name: &str, name: &str, shape: Shape) -> String {
+    match shape {
+        Shape::Single => format!("{type_name} {name}"),
+        Shape::Array { length: Some(length) } => format!("{type_name} {name}[{length}]"),
+        Shape::Array { length: None } => format!("{type_name} {name}[LENGTH]"),
+        Shape::Flexible => format!("{type_name} {name}[]"),
+        Shape::DataLoc => format!("__data_loc {type_name}[] {name}"),
+        Shape::RelLoc => format!("__rel_loc {type_name}[] {name}"),
+    }
 }
 
 fn any_field() -> impl Strategy<Value = Field> {
@@ -120,6 +136,7 @@ fn any_field() -> impl Strategy<Value = Field> {
     let type_name = "[a-z_]{1,8}( [a-z]{1,6}){0,2}( \\*{1,2})?";
     ("[a-z_][a-z0-9_]{0,12}", type_name, any::<(u32, u32, bool)>(), shape).prop_map(
         |(name, type_name, (offset, size, signed), shape)| Field {
+            declaration: declaration(&type_name, &name, shape),
             name,
             type_name,
             offset,

@@ -1,0 +1,75 @@
+//! bpftrace, to compare with.
+
+#![allow(clippy::expect_used)] // A failure here fails the test.
+
+use std::io::{BufRead as _, BufReader, PipeWriter, Read, Write as _, pipe};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use rlat::process::{PidNamespace, Target};
+
+use crate::requirements;
+
+/// Whether bpftrace can be run here, and means the same by a process id. If not, the reason is printed.
+pub(crate) fn bpftrace() -> bool {
+    let in_initial_namespace = || {
+        let own = Target::open(std::process::id()).expect("this process is there");
+        own.namespace == PidNamespace::Initial
+            || requirements::skip("bpftrace takes the ids of the initial PID namespace")
+    };
+    requirements::tool("bpftrace", "Debian's package bpftrace") && in_initial_namespace()
+}
+
+/// A bpftrace that runs a script.
+pub(crate) struct Bpftrace {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// It complains of limits that it does not need; so this is shown only when something went wrong.
+    stderr: ChildStderr,
+    /// Standard input of a cat(1) that bpftrace ends with.
+    cat: PipeWriter,
+}
+
+impl Bpftrace {
+    /// Starts it, and returns when it is attached. It says nothing of that, but it starts the command
+    /// of its option -c only then; and that is a cat(1), which tells by giving back a line of ours.
+    pub(crate) fn attach(script: &str) -> Self {
+        // It needs tracefs, and this one goes away with it. The time limit is for one that hangs.
+        let in_own_mounts = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
+                             exec timeout --foreground 120 bpftrace \"$@\"";
+        let (stdin, mut cat) = pipe().expect("a pipe can be had");
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", in_own_mounts, "sh", "-c", "/bin/cat", "-e", script])
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("unshare starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it has a standard output"));
+        let mut stderr = child.stderr.take().expect("it has a standard error");
+        // If it is gone already, reading tells why.
+        let _ = cat.write_all(b"attached\n");
+        let mut line = String::new();
+        while line != "attached\n" {
+            line.clear();
+            let bytes = stdout.read_line(&mut line).expect("bpftrace writes text");
+            assert!(bytes > 0, "bpftrace ended too early:\n{}", all_of(&mut stderr));
+        }
+        Self { child, stdout, stderr, cat }
+    }
+
+    /// Ends it, and returns what it printed.
+    pub(crate) fn end(self) -> String {
+        let Self { mut child, mut stdout, mut stderr, cat } = self;
+        drop(cat);
+        let text = all_of(&mut stdout);
+        let status = child.wait().expect("it is our child");
+        assert!(status.success(), "bpftrace ended with {status}:\n{}", all_of(&mut stderr));
+        text
+    }
+}
+
+fn all_of(stream: &mut impl Read) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("bpftrace writes text");
+    text
+}
