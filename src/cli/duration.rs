@@ -36,6 +36,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// The shortest interval: each takes a walk through all buckets of all CPUs, and a page of text.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Reads the length of an interval, which cannot be 0.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    if length < SHORTEST_INTERVAL { Err("at least 100ms".to_owned()) } else { Ok(length) }
+}
+
 /// The digits after the point, in nanoseconds: each is worth a tenth of the one before.
 fn part(fraction: &str, nanos_per_unit: u64) -> u64 {
     let digits = fraction.bytes().map(|digit| u64::from(digit - b'0'));
@@ -89,6 +98,14 @@ mod tests {
             "٣",
         ] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_not_too_short() {
+        assert_eq!(interval("0.1"), Ok(SHORTEST_INTERVAL));
+        for text in ["0", "99ms", "0.0999999999", "-1", "", "NaN", "8761h"] {
+            assert!(interval(text).is_err(), "{text}");
         }
     }
 

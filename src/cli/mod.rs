@@ -14,7 +14,7 @@ use crate::histogram::{Linear, Unit};
 use crate::latency::Returns;
 use crate::process::{StartStopped, User};
 use crate::report::Labels;
-use duration::duration;
+use duration::{duration, interval};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +22,8 @@ Examples:
   rlat 1234 7                   only those on descriptor 7
   rlat -d 5s 1234               for 5 seconds; also 500ms, 2m, 1h, or a bare number of seconds
   rlat -d 0 1234                until Ctrl-C
+  rlat -i 1 1234                a histogram each second, then that of the whole time
+  rlat --live 1234              the histogram as it grows
   rlat -- dd if=f of=/dev/null  a command, from its first call to its end
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
@@ -159,6 +161,7 @@ pub enum CheckFormat {
 
 /// What a measurement takes.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // Flags that have nothing to do with each other.
 pub struct MeasureArgs {
     /// The process to measure, with all its threads
     #[arg(
@@ -267,6 +270,19 @@ pub struct MeasureArgs {
         value_parser = duration
     )]
     pub duration: Duration,
+
+    /// Show also each TIME by itself, at least 100ms: the intervals add up exactly to the whole
+    #[arg(short, long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<Duration>,
+
+    /// Redraw the histogram in place each --interval, or each second; where standard output is no
+    /// terminal that can do it, with -o, and with a command, print the intervals
+    #[arg(long)]
+    pub live: bool,
+
+    /// Write "ready" and a line break to this descriptor when the window is open, and close it
+    #[arg(long, value_name = "FD", value_parser = inherited_descriptor())]
+    pub ready_fd: Option<u32>,
 
     /// Show 2^K buckets for each power of two, K in 0 to 5
     #[arg(short, long = "buckets", value_name = "K", default_value = "0", value_parser = buckets())]
@@ -391,6 +407,11 @@ fn descriptor() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(i32::MAX))
 }
 
+/// A descriptor that was opened for rlat: 0 to 2 are in use.
+fn inherited_descriptor() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(3..=i64::from(i32::MAX))
+}
+
 fn buckets() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(RECORDED_K))
 }
@@ -454,6 +475,14 @@ mod tests {
         assert_eq!(linear("0,100,30"), Ok(Linear::new(0, 100, 30).unwrap()));
         for bad in ["", "1", "1,2", "1,2,3,4", "-1,2,1", "0,10,0", "0,0,1", "a,b,c", "0,1e3,1"] {
             assert!(linear(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_standard_descriptors_and_what_is_no_number_cannot_tell_that_it_is_ready() {
+        assert_eq!(parse("rlat --ready-fd 3 12").unwrap().measure.ready_fd, Some(3));
+        for bad in ["0", "2", "-1", "2147483648", "x"] {
+            assert!(parse(&format!("rlat --ready-fd {bad} 12")).is_err(), "{bad}");
         }
     }
 

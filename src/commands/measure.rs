@@ -1,20 +1,23 @@
 //! `rlat PID [FD]` and `rlat -- CMD`: measure for a while, print what was found.
 
 use std::io::{self, IsTerminal as _};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 use nix::sys::utsname::uname;
 
+use super::hints::{self, nothing_came};
+use super::looks::Looks;
 use super::output::Output;
-use super::progress::{INTERVAL, Progress};
 use super::protocol::protocol;
+use super::ready::Ready;
 use super::say;
 use super::signals::Signals;
+use super::window::{Shown, Window};
 use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
-use crate::process::{Launch, Status, Target, User, descriptor_target, is_open};
+use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::{View, csv, json, text};
@@ -23,17 +26,21 @@ use crate::tracefs::Tracefs;
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
 /// status of the command, if one was started, else 0.
 pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
+    // Before anything is opened: a descriptor of that number must be the caller's, and none of ours.
+    let ready = Ready::claim(args.ready_fd)?;
     require_place_for_note(args)?;
+    require_text_for_intervals(args)?;
     // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
     // the command is to find signals as rlat found them.
-    let output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
+    let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
     let mut command = launch(args)?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
     let subject = match &command {
         Some(command) => command_subject(args, command)?,
         None => subject(args)?,
     };
-    let result = measure_subject(args, &subject, command.as_mut(), &signals, &output, started);
+    let around = Around { signals: &signals, output: &mut output, ready, started };
+    let result = measure_subject(args, &subject, command.as_mut(), around);
     match &mut command {
         // Whatever became of the measurement, the command goes on, and rlat stays with it.
         Some(command) if command.has_started() => {
@@ -44,21 +51,27 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     }
 }
 
+/// How a measurement meets the rest of the world.
+struct Around<'a> {
+    signals: &'a Signals,
+    output: &'a mut Output,
+    ready: Ready,
+    /// When the program began.
+    started: Instant,
+}
+
 fn measure_subject(
     args: &MeasureArgs,
     subject: &Subject,
     mut command: Option<&mut Launch>,
-    signals: &Signals,
-    output: &Output,
-    started: Instant,
+    around: Around<'_>,
 ) -> Result<()> {
+    let Around { signals, output, ready, started } = around;
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
-    if command.is_none() {
-        print_notes(subject, &descriptors);
-    }
     let tracefs = Tracefs::open(args.tracefs.as_deref())?;
     let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
     require_descriptors(&syscalls, &descriptors)?;
+    let measured = syscalls.clone();
     let names: Vec<String> = syscalls.iter().map(|syscall| syscall.name.clone()).collect();
     let request = Request {
         subject,
@@ -81,20 +94,32 @@ fn measure_subject(
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(args, subject, &descriptors);
     let mut meta = protocol(args, subject, &descriptors, &names);
 
+    let view = View { k: args.buckets, labels: args.labels.into() };
+    let before = measurement.snapshot();
     measurement.open();
     meta.started = SystemTime::now();
     let opened = Instant::now();
+    ready.tell();
+    if command.is_none() {
+        print_notes(subject, &descriptors);
+    }
+    print_subject(args, subject, &descriptors);
+    let mut looks = match command {
+        None => Looks::begin(subject, measured, &descriptors),
+        // It is not the command yet, but a stopped rlat.
+        Some(_) => Looks::none(),
+    };
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     if let Some(command) = &mut command {
         command.start()?;
     }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let alone = command.is_none();
-    let recorded = || measurement.recorded();
-    let closed_by = wait_with_progress(subject, &recorded, deadline, alone, signals)?;
+    let mut shown = Shown::choose(args, view, opened, deadline, before);
+    let window =
+        Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
+    let (closed_by, written) = window.wait(&mut shown, &mut looks, output)?;
     let outcome = measurement.close(closed_by)?;
     if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
         pass_on(signals, command);
@@ -102,16 +127,17 @@ fn measure_subject(
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
-    let view = View { k: args.buckets, labels: args.labels.into() };
     let text = match args.format {
         Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
         Format::Json => json::measurement(&meta, &outcome, view),
         Format::Csv => csv::measurement(&outcome, view),
     };
-    let result = output.write_result(&text);
-    if args.format == Format::Csv {
+    let result = shown.finish(&outcome, &text, written, output);
+    match args.format {
+        Format::Text if nothing_came(&outcome) => hints::print(&mut looks),
         // It has no place for them, and whoever gets it must know.
-        text::doubts(&outcome).lines().for_each(say);
+        Format::Csv => text::doubts(&outcome).lines().for_each(say),
+        Format::Text | Format::Json => {}
     }
     let before_detaching = Instant::now();
     drop(measurement);
@@ -128,6 +154,21 @@ fn require_place_for_note(args: &MeasureArgs) -> Result<()> {
         return Err(usage("--note", "CSV has no place for it", "use -f json or -f text"));
     }
     Ok(())
+}
+
+/// The other formats have a place for one result only.
+fn require_text_for_intervals(args: &MeasureArgs) -> Result<()> {
+    let option = match (args.interval, args.live) {
+        (Some(_), _) => "--interval",
+        (None, true) => "--live",
+        (None, false) => return Ok(()),
+    };
+    match args.format {
+        Format::Text => Ok(()),
+        Format::Json | Format::Csv => {
+            Err(usage(option, "only text shows intervals", "use -f text, or leave it out"))
+        }
+    }
 }
 
 /// The process of the command to measure, if there is one. It waits.
@@ -202,33 +243,6 @@ fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> 
     }
 }
 
-/// Waits for the window's end, and shows on a terminal how far it is and how many calls have been
-/// recorded.
-pub(super) fn wait_with_progress(
-    subject: &Subject,
-    recorded: &dyn Fn() -> u64,
-    deadline: Option<Instant>,
-    alone: bool,
-    signals: &Signals,
-) -> Result<ClosedBy> {
-    // The terminal of a command is its own.
-    let progress = if alone { Progress::on_terminal(deadline) } else { None };
-    let mut show = || {
-        if let Some(progress) = &progress {
-            progress.show(recorded());
-        }
-    };
-    let tick: Option<(Duration, &mut dyn FnMut())> =
-        progress.is_some().then_some((INTERVAL, &mut show));
-    wait(subject, deadline, signals.wake(), tick).map_err(|errno| Error {
-        kind: Kind::Other,
-        step: Step::Measure,
-        object: "the calls: poll(2)".to_owned(),
-        cause: Cause::Errno(errno),
-        next: "measure again".to_owned(),
-    })
-}
-
 /// What a user may have meant otherwise. Shown in any case, unlike the progress.
 pub(super) fn print_notes(subject: &Subject, descriptors: &[u32]) {
     for target in subject.targets() {
@@ -237,6 +251,13 @@ pub(super) fn print_notes(subject: &Subject, descriptors: &[u32]) {
             say(&format!(
                 "rlat: note: {requested} is a thread of process {pid}: all threads of the process \
                  are measured (--tid measures one)"
+            ));
+        }
+        // A 32-bit kernel has nothing but 32-bit programs, and shows their calls.
+        if cfg!(target_pointer_width = "64") && is_32_bit(pid) == Some(true) {
+            say(&format!(
+                "rlat: warning: process {pid} executes a 32-bit program: its calls do not pass the \
+                 tracepoints of a 64-bit kernel, and will not be seen"
             ));
         }
         for fd in descriptors {

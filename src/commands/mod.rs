@@ -1,14 +1,20 @@
 //! What a user can ask for, one file each.
 
 mod check;
+mod hints;
+mod intervals;
 mod list;
+mod live;
+mod looks;
 mod measure;
 mod output;
 mod progress;
 mod protocol;
+mod ready;
 mod signals;
 mod survey;
 mod version;
+mod window;
 
 use std::io::{self, Write as _};
 use std::time::Instant;

@@ -23,6 +23,10 @@ pub(super) struct Output {
     place: Place,
     /// Its name in messages.
     name: String,
+    /// Whether a part of the result has been written.
+    has_begun: bool,
+    /// The parts that wait until the file is complete.
+    held: String,
 }
 
 enum Place {
@@ -50,11 +54,15 @@ impl Output {
             } else {
                 (Place::Standard, "standard output")
             };
-            return Ok(Self { place, name: name.to_owned() });
+            return Ok(Self::new(place, name.to_owned()));
         };
         let name = escape(path.as_os_str().as_encoded_bytes());
         let place = Self::place(path).map_err(|error| unusable(&name, &error))?;
-        Ok(Self { place, name })
+        Ok(Self::new(place, name))
+    }
+
+    fn new(place: Place, name: String) -> Self {
+        Self { place, name, has_begun: false, held: String::new() }
     }
 
     fn place(path: &Path) -> io::Result<Place> {
@@ -80,13 +88,31 @@ impl Output {
         File::options().write(true).custom_flags(no_terminal_of_ours).open(path).map(Place::Open)
     }
 
-    /// Writes the whole result. If that cannot be, it goes to standard error, with the reason behind
-    /// it: nothing that was measured is lost.
+    /// Writes a part of the result that others follow: at once, or, where the result is to be a file
+    /// that is complete, together with the last one.
+    ///
+    /// # Errors
+    /// As [`write_result`](Self::write_result).
+    pub(super) fn write_part(&mut self, text: &str) -> Result<()> {
+        if let Place::Beside(_) = self.place {
+            self.held.push_str(text);
+            return Ok(());
+        }
+        self.write(text)
+    }
+
+    /// Writes the whole result, or what is left of it. If that cannot be, it goes to standard error,
+    /// with the reason behind it: nothing that was measured is lost.
     ///
     /// # Errors
     /// [`Kind::Other`] when not all of it was taken. Nothing is printed when a reader took a part and
     /// left, as `head` does: it had what it wanted.
-    pub(super) fn write_result(&self, text: &str) -> Result<()> {
+    pub(super) fn write_result(&mut self, text: &str) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
+        self.write(&(held + text))
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
         let written = match &self.place {
             Place::Standard if is_closed(io::stdout()) => Err((0, Errno::EBADF)),
             Place::Standard => write_all(io::stdout(), text.as_bytes()),
@@ -95,8 +121,11 @@ impl Output {
             // What was written to a file that is gone again does not count.
             Place::Beside(file) => file.write(text.as_bytes()).map_err(|errno| (0, errno)),
         };
-        let Err((written, errno)) = written else { return Ok(()) };
-        let reader_left = errno == Errno::EPIPE && written > 0;
+        let Err((written, errno)) = written else {
+            self.has_begun = true;
+            return Ok(());
+        };
+        let reader_left = errno == Errno::EPIPE && (written > 0 || self.has_begun);
         if !reader_left {
             let _ = io::stderr().write_all(text.as_bytes());
         }

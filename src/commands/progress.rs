@@ -21,21 +21,30 @@ impl Progress {
     }
 
     pub(super) fn show(&self, calls: u64) {
-        let calls = grouped(calls);
-        let text = match self.deadline {
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                format!("{} s left, {calls} calls", left.as_millis().div_ceil(1000))
-            }
-            None => format!("{calls} calls, Ctrl-C ends it"),
-        };
-        draw(&text);
+        draw(&line(self.deadline, calls));
+    }
+
+    /// Makes room for other text, until the line is shown again.
+    pub(super) fn hide() {
+        draw("");
+    }
+}
+
+/// The time left, and how many calls there were.
+pub(super) fn line(deadline: Option<Instant>, calls: u64) -> String {
+    let calls = grouped(calls);
+    match deadline {
+        Some(deadline) => {
+            let left = deadline.saturating_duration_since(Instant::now());
+            format!("{} s left, {calls} calls", left.as_millis().div_ceil(1000))
+        }
+        None => format!("{calls} calls, Ctrl-C ends it"),
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        draw("");
+        Self::hide();
     }
 }
 

@@ -1,15 +1,16 @@
 //! `rlat survey PID...`: every system call of a process for a while, and a table of them.
 
 use std::io::{self, IsTerminal as _};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::measure::{failed, kernel, open_processes, print_notes, wait_with_progress};
+use super::measure::{failed, kernel, open_processes, print_notes};
 use super::output::Output;
+use super::progress::{INTERVAL, Progress};
 use super::say;
 use super::signals::Signals;
 use crate::cli::SurveyArgs;
-use crate::error::Result;
-use crate::latency::Subject;
+use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::latency::{ClosedBy, Subject, wait};
 use crate::process::Status;
 use crate::report::escape::escape;
 use crate::report::numbers::time;
@@ -39,7 +40,7 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&subject, &|| survey.recorded(), deadline, true, &signals)?;
+    let closed_by = wait_with_progress(&subject, &|| survey.recorded(), deadline, &signals)?;
     let findings = survey.close(closed_by)?;
     verbose(format!("the window closed after {}", time(findings.window.as_nanos())));
 
@@ -52,6 +53,31 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
         verbose(format!("peak memory: {kib} KiB"));
     }
     result
+}
+
+/// Waits for the window's end, and shows on a terminal how far it is and how many calls have been
+/// recorded.
+fn wait_with_progress(
+    subject: &Subject,
+    recorded: &dyn Fn() -> u64,
+    deadline: Option<Instant>,
+    signals: &Signals,
+) -> Result<ClosedBy> {
+    let progress = Progress::on_terminal(deadline);
+    let mut show = || {
+        if let Some(progress) = &progress {
+            progress.show(recorded());
+        }
+    };
+    let tick: Option<(Duration, &mut dyn FnMut())> =
+        progress.is_some().then_some((INTERVAL, &mut show));
+    wait(subject, deadline, signals.wake(), tick).map_err(|errno| Error {
+        kind: Kind::Other,
+        step: Step::Measure,
+        object: "the calls: poll(2)".to_owned(),
+        cause: Cause::Errno(errno),
+        next: "measure again".to_owned(),
+    })
 }
 
 /// On a terminal: who is being surveyed.

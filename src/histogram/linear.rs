@@ -33,6 +33,14 @@ impl LinearHistogram {
         *bucket = bucket.saturating_add(count);
     }
 
+    /// What was counted after `earlier`, which is an older state of this histogram.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let differences = self.counts.iter().zip(&earlier.counts);
+        let counts = differences.map(|(now, before)| now.saturating_sub(*before)).collect();
+        Self { edges: self.edges, counts }
+    }
+
     /// The rows from the first to the last that counted something, zeros in between included.
     pub fn rows(&self) -> Vec<LinearRow> {
         let counted = |n: &u64| *n > 0;

@@ -106,6 +106,32 @@ impl Histogram {
         self.max_ns = self.max_ns.into_iter().chain(other.max_ns).max();
     }
 
+    /// What was counted after `earlier`, which is an older state of this histogram. The extremes of
+    /// that are not known.
+    ///
+    /// Counters only grow, so that the differences between any states in a row add up exactly to the
+    /// last one.
+    ///
+    /// ```
+    /// use rlat::histogram::{Histogram, Unit};
+    ///
+    /// let mut histogram = Histogram::new(Unit::Us);
+    /// histogram.record(5_000);
+    /// let earlier = histogram.clone();
+    /// histogram.record(7_000);
+    /// let since = histogram.since(&earlier);
+    /// assert_eq!((since.count(), since.sum_ns), (1, 7_000));
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = Self::new(self.unit);
+        for (index, (now, before)) in self.buckets.iter().zip(&earlier.buckets).enumerate() {
+            since.add_bucket(index, now.saturating_sub(*before));
+        }
+        since.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
+        since
+    }
+
     /// The histogram at `k`, 0 to [`RECORDED_K`]: from the first to the last bucket that counted something,
     /// the empty ones between them included. A greater `k` is taken as [`RECORDED_K`].
     pub fn rows(&self, k: u32) -> Vec<Row> {

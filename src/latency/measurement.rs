@@ -18,6 +18,7 @@ use super::in_flight::{self, Blocked};
 use super::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
 use super::part::{Part, by_name, unlikely};
 use super::programs::{Plan, Returns, thread_end_program};
+use super::snapshot::Snapshot;
 use super::subject::{ScopeMaps, Subject};
 use super::syscall::Syscall;
 use super::{ClosedBy, MissedRuns, Outcome};
@@ -183,6 +184,11 @@ impl<'a> Measurement<'a> {
     /// How many calls have been recorded so far.
     pub fn recorded(&self) -> u64 {
         self.parts.iter().map(Part::recorded).sum()
+    }
+
+    /// What the histograms hold now. Takes no system call.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { calls: self.parts.iter().map(Part::counted).collect() }
     }
 
     /// Closes the window and collects the outcome.

@@ -44,4 +44,6 @@ pub enum ClosedBy {
     TargetEnd,
     /// A signal asked for the result.
     Signal,
+    /// The output took no more of the intervals.
+    Output,
 }

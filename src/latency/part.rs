@@ -8,6 +8,7 @@ use super::in_flight::{self, Blocked};
 use super::layout::{Counter, Region, Slot, region_words};
 use super::measurement::describe;
 use super::programs::{Plan, Returns, cpus_map, enter_program, exit_program, starts_map};
+use super::snapshot::Counted;
 use super::subject::Subject;
 use super::syscall::Syscall;
 use crate::error::{Cause, Error, Kind, Result, Step};
@@ -87,6 +88,15 @@ impl Part {
     /// How many calls have been recorded so far.
     pub(super) fn recorded(&self) -> u64 {
         self.regions().map(|region| region.get(Counter::Recorded)).sum()
+    }
+
+    /// What is in the histograms now. Held calls are not: they come when they are recorded.
+    pub(super) fn counted(&self) -> Counted {
+        Counted {
+            syscall: self.syscall.name.clone(),
+            histogram: collect::histogram(self.regions(), self.unit),
+            linear: self.linear.map(|edges| collect::linear(self.regions(), edges)),
+        }
     }
 
     /// Adds everything up after the window has closed. `blocked` are the threads that were blocked in

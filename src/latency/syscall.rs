@@ -75,6 +75,15 @@ impl Syscall {
         Ok(found)
     }
 
+    /// The names of a group's members, on any kernel; empty for an unknown group.
+    ///
+    /// ```
+    /// assert!(rlat::latency::Syscall::group("@read").contains(&"pread64"));
+    /// ```
+    pub fn group(name: &str) -> &'static [&'static str] {
+        GROUPS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, members)| *members)
+    }
+
     /// The names of its tracepoints.
     pub(crate) fn tracepoints(&self) -> [String; 2] {
         [self.enter.to_string(), self.exit.to_string()]

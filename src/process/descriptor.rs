@@ -34,6 +34,14 @@ pub fn is_open(pid: u32, fd: u32) -> Option<bool> {
     }
 }
 
+/// How many of the descriptors of process `pid` are io_uring instances; `None` where this process
+/// may not look, or `pid` has ended.
+pub fn io_uring_count(pid: u32) -> Option<usize> {
+    let descriptors = std::fs::read_dir(folder(pid)?).ok()?.flatten();
+    let is_ring = |link: PathBuf| link.as_os_str() == "anon_inode:[io_uring]";
+    Some(descriptors.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(is_ring)).count())
+}
+
 /// The folder of descriptors, under a thread that lives: all threads share them, save for the rare
 /// one that has called `unshare(CLONE_FILES)`.
 fn folder(pid: u32) -> Option<PathBuf> {
@@ -53,6 +61,7 @@ mod tests {
         assert_eq!(descriptor_target(cat.id(), 1).as_deref(), Some("/dev/null"));
         assert_eq!(is_open(cat.id(), 0), Some(true));
         assert_eq!(is_open(cat.id(), 999), Some(false));
+        assert_eq!(io_uring_count(cat.id()), Some(0));
         assert_eq!(descriptor_target(cat.id(), 999), None);
         drop(cat.stdin.take());
         cat.wait().unwrap();

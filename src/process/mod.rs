@@ -21,7 +21,8 @@
 
 mod command_line;
 mod descriptor;
-mod executable;
+mod elf;
+mod io_counters;
 mod launch;
 mod namespace;
 mod privileges;
@@ -34,8 +35,9 @@ mod threads;
 mod user;
 
 pub use command_line::command_line;
-pub use descriptor::{descriptor_target, is_open};
-pub use executable::is_32_bit;
+pub use descriptor::{descriptor_target, io_uring_count, is_open};
+pub use elf::is_32_bit;
+pub use io_counters::IoCounters;
 pub use launch::Launch;
 pub use namespace::PidNamespace;
 pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER};

@@ -28,6 +28,9 @@ pub struct Status {
     pub seccomp: Option<u32>,
     /// `SigIgn`: the signals that are ignored, bit N - 1 for signal N.
     pub ignored_signals: Option<u64>,
+    /// `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` together: how often the thread has
+    /// left a CPU (Linux 2.6.23).
+    pub context_switches: Option<u64>,
     /// `VmHWM`: the most memory that was resident, in KiB.
     pub peak_memory_kib: Option<u64>,
 }
@@ -60,6 +63,11 @@ impl Status {
                 "CapEff" => status.effective = u64::from_str_radix(value.trim(), 16).ok(),
                 "Seccomp" => status.seccomp = number(value),
                 "SigIgn" => status.ignored_signals = u64::from_str_radix(value.trim(), 16).ok(),
+                "voluntary_ctxt_switches" | "nonvoluntary_ctxt_switches" => {
+                    let others = status.context_switches.unwrap_or(0);
+                    status.context_switches =
+                        number::<u64>(value).map(|n| n.saturating_add(others));
+                }
                 "VmHWM" => {
                     status.peak_memory_kib = value.trim().strip_suffix(" kB").and_then(number);
                 }
@@ -112,7 +120,8 @@ mod tests {
     fn the_needed_lines_are_found() {
         let text = b"Name:\ta: \\n\xff \nUmask:\t0022\nState:\tZ (zombie)\nTgid:\t77\nPid:\t78\n\
             NSpid:\t78\t9\t2\nThreads:\t3\nCapEff:\t000001fffeffffff\nSeccomp:\t2\n\
-            Seccomp_filters:\t1\nSigIgn:\t0000000000001000\nVmHWM:\t    1234 kB\n";
+            Seccomp_filters:\t1\nSigIgn:\t0000000000001000\nVmHWM:\t    1234 kB\n\
+            voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n";
         let expected = Status {
             name: "a: \\n\u{fffd} ".to_owned(),
             state: Some('Z'),
@@ -123,6 +132,7 @@ mod tests {
             effective: Some(0x0000_01ff_feff_ffff),
             seccomp: Some(2),
             ignored_signals: Some(0x1000),
+            context_switches: Some(7),
             peak_memory_kib: Some(1234),
         };
         assert_eq!(Status::parse(text), expected);

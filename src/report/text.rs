@@ -5,6 +5,7 @@
 //! is well the ledger is one line; whatever it cannot vouch for gets a line of its own, with what to do.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 
@@ -12,9 +13,13 @@ use super::escape::escape;
 use super::meta::Meta;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
+use super::utc::utc;
 use super::{View, counter_name, histogram_name};
 use crate::histogram::log2::RECORDED_K;
-use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Unfollowed};
+use crate::histogram::{Histogram, LinearHistogram};
+use crate::latency::{
+    Call, ClosedBy, Counted, Elapsed, InFlight, Ledger, MissedRuns, Outcome, Snapshot, Unfollowed,
+};
 
 /// The quantiles of the summary, with their names.
 pub(super) const PERCENTILES: [(&str, u64); 4] =
@@ -95,7 +100,8 @@ impl fmt::Display for Text<'_> {
         let Self(outcome, view) = self;
         let several = outcome.calls.len() > 1;
         for call in &outcome.calls {
-            maps(f, call, *view, several)?;
+            let linear = call.linear.as_ref();
+            maps(f, &call.syscall, &call.histogram, linear, *view, several)?;
         }
         for call in &outcome.calls {
             // One call needs no heading: it is what all of the text is about.
@@ -115,20 +121,61 @@ impl fmt::Display for Text<'_> {
     }
 }
 
+/// The histograms alone, as bpftrace would print them.
+pub fn histograms(snapshot: &Snapshot, view: View) -> String {
+    Histograms(snapshot, view).to_string()
+}
+
+/// One interval: when it ended, how long it was, and what was counted in it. Ends in an empty line.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use rlat::histogram::{Histogram, Unit};
+/// use rlat::latency::{Counted, Snapshot};
+/// use rlat::report::{View, text};
+///
+/// let mut histogram = Histogram::new(Unit::Us);
+/// histogram.record(3_210);
+/// let counted = Counted { syscall: "read".to_owned(), histogram, linear: None };
+/// let snapshot = Snapshot { calls: vec![counted] };
+/// let text = text::interval(&snapshot, UNIX_EPOCH, Duration::from_secs(1), View::default());
+/// assert!(text.starts_with("time: 1970-01-01T00:00:00.000Z, 1.000 s\n@calls: 1\n@read_us:\n[2, 4) "));
+/// ```
+pub fn interval(snapshot: &Snapshot, end: SystemTime, length: Duration, view: View) -> String {
+    let (end, length) = (utc(end), time(length.as_nanos()));
+    format!("time: {end}, {length}\n{}", Histograms(snapshot, view))
+}
+
+/// Histograms that are displayed as text.
+struct Histograms<'a>(&'a Snapshot, View);
+
+impl fmt::Display for Histograms<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Snapshot { calls }, view) = self;
+        for Counted { syscall, histogram, linear } in calls {
+            maps(f, syscall, histogram, linear.as_ref(), *view, calls.len() > 1)?;
+        }
+        Ok(())
+    }
+}
+
 /// What bpftrace would print. It prints nothing for a histogram without values.
-fn maps(f: &mut fmt::Formatter<'_>, call: &Call, view: View, several: bool) -> fmt::Result {
-    let (counter, name) = (
-        counter_name(&call.syscall, several),
-        histogram_name(&call.syscall, call.histogram.unit()),
-    );
-    writeln!(f, "{counter}: {}", call.histogram.count())?;
-    let unit = call.histogram.unit();
-    let rows = match &call.linear {
+fn maps(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    histogram: &Histogram,
+    linear: Option<&LinearHistogram>,
+    view: View,
+    several: bool,
+) -> fmt::Result {
+    let unit = histogram.unit();
+    writeln!(f, "{}: {}", counter_name(name, several), histogram.count())?;
+    let rows = match linear {
         Some(linear) => linear_rows(linear, unit, view.labels),
-        None => histogram_rows(&call.histogram.rows(view.k), unit, view.labels),
+        None => histogram_rows(&histogram.rows(view.k), unit, view.labels),
     };
     if !rows.is_empty() {
-        write!(f, "{name}:\n{rows}")?;
+        write!(f, "{}:\n{rows}", histogram_name(name, unit))?;
     }
     writeln!(f)
 }
@@ -168,6 +215,7 @@ pub(super) const fn closed_by(why: ClosedBy) -> &'static str {
         ClosedBy::Time => "",
         ClosedBy::TargetEnd => ", until the process ended",
         ClosedBy::Signal => ", until interrupted",
+        ClosedBy::Output => ", until the output took no more",
     }
 }
 

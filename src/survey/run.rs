@@ -50,7 +50,7 @@ impl<'a> Survey<'a> {
     /// the step that failed, see [`Error`].
     pub fn attach(subject: &'a Subject, steps: &mut dyn FnMut(String)) -> Result<Self> {
         require_namespace_helper(subject)?;
-        if let Some(target) = subject.targets().iter().find(|target| is_32_bit(target.pid)) {
+        if let Some(target) = subject.targets().iter().find(|target| is_foreign(target.pid)) {
             return Err(refuse_32_bit(target.pid));
         }
         let possible = cpus::possible_count()?;
@@ -169,7 +169,7 @@ impl<'a> Survey<'a> {
             not_entered,
             in_flight: entered.into_iter().chain(before.into_iter().flatten()).collect(),
             missed_runs: self.missed_runs(),
-            turned_32_bit: targets.filter(|pid| is_32_bit(*pid)).collect(),
+            turned_32_bit: targets.filter(|pid| is_foreign(*pid)).collect(),
             window,
             closed_by,
         })
@@ -243,4 +243,9 @@ fn collect_failed(errno: Errno) -> Error {
         cause: Cause::Errno(errno),
         next: "survey again".to_owned(),
     }
+}
+
+/// Whether the numbers of the process's calls mean others than ours.
+fn is_foreign(pid: u32) -> bool {
+    cfg!(target_pointer_width = "64") && is_32_bit(pid) == Some(true)
 }

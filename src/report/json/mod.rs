@@ -113,6 +113,7 @@ pub fn end_line(outcome: &Outcome) -> String {
             ClosedBy::Time => "time",
             ClosedBy::TargetEnd => "target_end",
             ClosedBy::Signal => "signal",
+            ClosedBy::Output => "output",
         },
         missed_runs: outcome.missed_runs.map(|missed| Missed {
             entry: missed.entry,

@@ -11,6 +11,8 @@
 //!                                descriptor that it reports, and end all together
 //! workload mixed CALLS           at each order, CALLS calls on one descriptor, twice as many on
 //!                                another and three times as many on a third, in turn
+//! workload preads CALLS          at each order, CALLS calls of pread64() on /dev/zero
+//! workload ring                  has an io_uring, if the kernel lets it: it reports that
 //! workload input THREADS         from the first order on, THREADS threads read standard input, a
 //!                                byte a call, until its end
 //! workload handler               the same with one thread, and SIGUSR1 has a handler (SA_RESTART)
@@ -30,6 +32,7 @@ mod kernel;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -48,6 +51,8 @@ fn main() {
         ["short", calls] => short(number(calls)),
         ["crowd", threads] => crowd(number(threads)),
         ["mixed", calls] => mixed(number(calls)),
+        ["preads", calls] => preads(number(calls)),
+        ["ring"] => ring(),
         ["input", threads] => input(number(threads)),
         ["handler"] => handler(),
         [then @ ("exec" | "reuse"), threads, calls] => exec(then, number(threads), calls),
@@ -176,6 +181,26 @@ fn mixed(calls: usize) {
                 }
             }
         }
+        orders.done();
+    }
+}
+
+fn preads(calls: usize) {
+    let zero = zero();
+    let orders = Orders::ready();
+    loop {
+        for _ in 0..calls {
+            zero.read_exact_at(&mut [0], 0).unwrap();
+        }
+        orders.done();
+    }
+}
+
+fn ring() {
+    let ring = kernel::io_uring();
+    println!("ring {}", u32::from(ring.is_ok()));
+    let orders = Orders::ready();
+    loop {
         orders.done();
     }
 }
