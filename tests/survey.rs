@@ -483,7 +483,7 @@ mod programs_of_32_bits {
             .unwrap();
         let rlat = start_survey(shell.id());
         shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        until("it is a 32-bit program", || rlat::process::is_32_bit(shell.id()).then_some(()));
+        until("it is a 32-bit program", || rlat::process::is_32_bit(shell.id()).filter(|is| *is));
         let survey = interrupt(rlat);
         shell.kill().unwrap();
         shell.wait().unwrap();
