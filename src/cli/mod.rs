@@ -36,7 +36,7 @@ Exit codes: 0 measured, 1 other failure, 2 usage, 3 permission, 4 the kernel lac
 5 the verifier refused a program, 6 no such process. With a command: the command's own; 126 and 127
 as in a shell when it cannot be started.";
 
-/// Shows how long the read() calls of a process take, as a histogram.
+/// Shows how long the read() calls of a process take, or its other system calls, as a histogram.
 #[derive(Debug, Parser)]
 #[command(
     name = "rlat",
