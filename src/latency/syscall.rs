@@ -122,7 +122,8 @@ fn is_argument(field: &Field) -> bool {
 
 /// The kernel's sources give descriptors an integer type and one of these names.
 fn is_descriptor(field: &Field) -> bool {
-    let integer = matches!(field.type_name.as_str(), "int" | "unsigned int" | "mqd_t");
+    let integer =
+        matches!(field.type_name.as_str(), "int" | "unsigned int" | "unsigned long" | "mqd_t");
     let name = field.name.as_str();
     integer && (name.ends_with("fd") || matches!(name, "fildes" | "mqdes" | "fd_in" | "fdin"))
 }
@@ -216,7 +217,9 @@ pub(super) mod tests {
                  \tfield:{argument};\toffset:16;\tsize:8;\tsigned:0;\n"
             )
         };
-        for descriptor in ["unsigned int fd", "int epfd", "int dfd", "unsigned int fildes"] {
+        for descriptor in
+            ["unsigned int fd", "int epfd", "int dfd", "unsigned int fildes", "unsigned long fd"]
+        {
             assert!(first_argument(&with(descriptor)), "{descriptor}");
         }
         for other in ["const char * filename", "unsigned long addr", "int family", "int which"] {
