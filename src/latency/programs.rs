@@ -91,10 +91,10 @@ pub(crate) mod stack {
 
 /// Restart codes: what a call returns within the kernel when a signal interrupted it
 /// (`include/linux/errno.h`, `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`).
-const LAST_RESTART_CODE: i32 = -516;
-const FIRST_RESTART_CODE: i32 = -512;
+pub(crate) const LAST_RESTART_CODE: i32 = -516;
+pub(crate) const FIRST_RESTART_CODE: i32 = -512;
 /// `MAX_ERRNO` in `include/linux/err.h`: a result below this is no error, but an address.
-const LAST_ERROR: i32 = -4095;
+pub(crate) const LAST_ERROR: i32 = -4095;
 
 /// A call enters: remember when.
 ///

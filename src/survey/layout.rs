@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use syscalls::Sysno;
 
 use crate::histogram::log2::{RECORDED_K, bucket_count, bucket_index, bucket_range};
+pub use crate::latency::layout::SlotState;
 use crate::maps::Plain;
 
 /// The map from a thread (u32, as the initial PID namespace counts) to its [`Slot`].
@@ -181,23 +182,6 @@ impl Slot {
     pub fn row(self) -> usize {
         self.number.min(u64::from(OTHER)) as usize
     }
-}
-
-/// A slot's meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotState {
-    /// No call.
-    Nothing,
-    /// A finished call that is not recorded yet.
-    Held {
-        /// Its latency in ns.
-        ns: u64,
-    },
-    /// A call that has not returned.
-    InCall {
-        /// The clock at its entry in ns.
-        since_ns: u64,
-    },
 }
 
 impl Plain for Slot {

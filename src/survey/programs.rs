@@ -18,7 +18,9 @@ use crate::insn::{
     Size,
 };
 use crate::latency::layout::{CONTROL_MAP, WINDOW_OPEN};
-use crate::latency::programs::stack as scope_stack;
+use crate::latency::programs::{
+    FIRST_RESTART_CODE, LAST_ERROR, LAST_RESTART_CODE, stack as scope_stack,
+};
 use crate::latency::scope::emit_scope;
 use crate::latency::{Scope, emit_bucket_index_at};
 
@@ -72,11 +74,6 @@ mod stack {
     /// A new slot, 32 bytes.
     pub(super) const SLOT: i16 = -64;
 }
-
-/// Restart codes (`include/linux/errno.h`) and `MAX_ERRNO` (`include/linux/err.h`).
-const LAST_RESTART_CODE: i32 = -516;
-const FIRST_RESTART_CODE: i32 = -512;
-const LAST_ERROR: i32 = -4095;
 
 /// A call enters: remember which, and when.
 ///
