@@ -13,7 +13,7 @@ use serde_json::Value;
 const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
 
 /// Every question, in order.
-const QUESTIONS: [&str; 19] = [
+const QUESTIONS: [&str; 20] = [
     "capabilities",
     "seccomp",
     "lockdown",
@@ -29,6 +29,7 @@ const QUESTIONS: [&str; 19] = [
     "tracepoint programs",
     "raw tracepoint programs",
     "raw tracepoints",
+    "kernel reads",
     "socket filter programs",
     "namespaces helper",
     "atomics",

@@ -24,9 +24,7 @@ use rlat::insn::{
     AluOp, AtomicOp, Endianness, Imm64, Insn, JumpOp, Operand, Reg, Size, SwapBits, SwapTo, Width,
     encode,
 };
-use rlat::latency::{
-    Member, Plan, Returns, Scope, enter_program, exit_program, thread_end_program,
-};
+use rlat::latency::{Extremes, KernelReads, Member, Plan, PlannedCall, Returns, Room, Scope, Way};
 use rlat::process::PidNamespace;
 use rlat::survey;
 
@@ -180,30 +178,50 @@ fn every_program_that_is_loaded_reads_the_same() {
             (vec![], 16, Returns::Zero, Unit::Ms, None),
         ] {
             let which = format!("{place} {descriptors:?} {returns:?}");
-            let plan = Plan {
-                syscall: "read".to_owned(),
-                scope: scope.clone(),
-                descriptors,
+            let call = |name: &str, number| PlannedCall {
+                name: name.to_owned(),
+                number: Some(number),
                 argument_offset: Some(offset),
                 result_offset: offset,
-                returns,
-                unit,
-                linear,
             };
-            let all = [
-                enter_program(&plan).unwrap(),
-                exit_program(&plan).unwrap(),
-                thread_end_program(scope, &["read".to_owned(), "write".to_owned()]).unwrap(),
-            ];
-            for program in all {
-                programs.push((format!("{which} {}", program.name()), program));
+            let one_or_two = [vec![call("read", 0)], vec![call("read", 0), call("write", 1)]];
+            let reads = KernelReads {
+                number: 120,
+                number_is_wide: true,
+                argument: 112,
+                compat: 16,
+                compat_bit: 2,
+            };
+            let ways = [Way::Tracepoint, Way::Raw { reads: Some(reads) }, Way::Raw { reads: None }];
+            let stores = [(1024, Extremes::CompareExchange), (0, Extremes::LoadStore)];
+            for (calls, (way, (direct_slots, extremes))) in one_or_two
+                .iter()
+                .flat_map(|calls| ways.map(|way| (calls, way)))
+                .flat_map(|(calls, way)| stores.map(|store| (calls, (way, store))))
+            {
+                let plan = Plan {
+                    scope: scope.clone(),
+                    calls: calls.clone(),
+                    descriptors: descriptors.clone(),
+                    returns,
+                    unit,
+                    linear,
+                    room: Room { direct_slots, threads: 4096, on_demand: false },
+                    extremes,
+                    way,
+                };
+                for (place, program) in plan.programs().unwrap() {
+                    let which = format!("{which} {} {way:?} {direct_slots} {place:?}", calls.len());
+                    programs.push((which, program));
+                }
             }
         }
-        for (maximum, regions) in [
-            (survey::Maximum::CompareExchange, survey::Regions::Shared),
-            (survey::Maximum::LoadStore, survey::Regions::OneEach),
+        for (extremes, regions, direct_slots) in [
+            (Extremes::CompareExchange, survey::Regions::Shared, 1024),
+            (Extremes::LoadStore, survey::Regions::OneEach, 0),
         ] {
-            let plan = survey::Plan { scope: scope.clone(), regions, maximum };
+            let room = Room { direct_slots, threads: 4096, on_demand: false };
+            let plan = survey::Plan { scope: scope.clone(), regions, room, extremes };
             let all = [
                 survey::enter_program(&plan).unwrap(),
                 survey::exit_program(&plan).unwrap(),
@@ -211,7 +229,7 @@ fn every_program_that_is_loaded_reads_the_same() {
             ];
             for program in all {
                 programs
-                    .push((format!("survey of {place} {maximum:?} {}", program.name()), program));
+                    .push((format!("survey of {place} {extremes:?} {}", program.name()), program));
             }
         }
     }

@@ -15,6 +15,9 @@ use support::{Hogs, Ledger, Report, Rlat, Workload, can_measure};
 const ROUNDS: usize = 10;
 const CALLS: u64 = 6_400;
 
+/// The two ways to attach.
+const WAYS: [&str; 2] = ["--attach=tracepoint", "--attach=raw"];
+
 /// A ledger in which all calls were recorded.
 fn recorded(calls: u64) -> Ledger {
     Ledger { entered: calls, recorded: calls, ..Ledger::default() }
@@ -43,9 +46,12 @@ fn is_exact_with(threads: u64) {
     let calls = CALLS / threads;
     let mut workload = Workload::start(["reads", &calls.to_string(), &threads.to_string()]);
     let _hogs = Hogs::on_all_cpus();
-    for _ in 0..ROUNDS {
-        let report = measure_order(&mut workload, |workload| Rlat::measure(workload.pid));
-        assert_eq!(report.ledger, recorded(CALLS), "{report}");
+    for round in 0..ROUNDS {
+        let attach = WAYS[round % WAYS.len()];
+        let report = measure_order(&mut workload, |workload| {
+            Rlat::measure_with(&[attach, &workload.pid.to_string()])
+        });
+        assert_eq!(report.ledger, recorded(CALLS), "{attach}: {report}");
     }
 }
 
@@ -69,10 +75,41 @@ fn more_threads_than_there_is_room_for_fit_when_each_ends_before_the_next() {
     if !can_measure() {
         return;
     }
-    // There is room for 4,096 at once.
     let mut workload = Workload::start(["short", "5000"]);
-    let report = measure_order(&mut workload, |workload| Rlat::measure(workload.pid));
-    assert_eq!(report.ledger, recorded(5000), "{report}");
+    for attach in WAYS {
+        let report = measure_order(&mut workload, |workload| {
+            Rlat::measure_with(&[attach, "--starts=100", &workload.pid.to_string()])
+        });
+        assert_eq!(report.ledger, recorded(5000), "{attach}: {report}");
+    }
+}
+
+#[test]
+fn a_crowd_of_threads_fits_by_default() {
+    if !can_measure() {
+        return;
+    }
+    let mut workload = Workload::start(["crowd", "10000"]);
+    let rlat = Rlat::measure(workload.pid);
+    workload.carry_out();
+    let report = rlat.interrupt();
+    assert_eq!(report.ledger.lost, 0, "{report}");
+    assert!(report.ledger.recorded >= 10_000, "{report}");
+}
+
+#[test]
+fn each_blocked_thread_without_room_is_one_lost_call() {
+    if !can_measure() {
+        return;
+    }
+    for attach in WAYS {
+        let mut workload = Workload::start(["input", "8"]);
+        let rlat = Rlat::measure_with(&[attach, "--starts=4", &workload.pid.to_string(), "0"]);
+        workload.start_reading(8);
+        let report = rlat.interrupt();
+        let ledger = Ledger { entered: 8, in_flight: 4, lost: 4, ..Ledger::default() };
+        assert_eq!(report.ledger, ledger, "{attach}: {report}");
+    }
 }
 
 #[test]
@@ -82,7 +119,8 @@ fn calls_of_more_threads_than_there_is_room_for_are_told_as_lost() {
     }
     let mut workload = Workload::start(["crowd", "4200"]);
     let fd = workload.report("descriptor ") as u32;
-    let rlat = Rlat::measure_descriptor(workload.pid, fd);
+    let (pid, fd) = (workload.pid.to_string(), fd.to_string());
+    let rlat = Rlat::measure_with(&["--starts", "4096", &pid, &fd]);
     workload.carry_out();
     let report = rlat.interrupt();
     let ledger = Ledger { entered: 4200, recorded: 4096, lost: 104, ..Ledger::default() };

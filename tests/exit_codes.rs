@@ -207,8 +207,13 @@ fn without_capabilities_permission_is_what_is_missing() {
         return;
     }
     for mut rlat in unprivileged() {
-        // Somewhere at tracefs: which of its errors it is depends on whether it is mounted.
-        message(rlat.arg(own_pid()), 3, &["use tracefs at /sys/kernel/"]);
+        // Without tracefs it takes the raw tracepoints, and comes to what is missing for these, too.
+        message(rlat.arg(own_pid()), 3, &["EPERM", "lacks CAP_BPF and CAP_PERFMON"]);
+    }
+    for mut rlat in unprivileged() {
+        // Which of tracefs's errors it is depends on whether it is mounted.
+        let args = ["--attach".to_owned(), "tracepoint".to_owned(), own_pid()];
+        message(rlat.args(args), 3, &["use tracefs at /sys/kernel/"]);
     }
     let tracefs = copy_of_tracefs();
     for mut rlat in unprivileged() {

@@ -10,33 +10,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rlat::histogram::log2::{bucket_count, bucket_index, bucket_range};
 use rlat::insn::{Assembler, Reg, Size};
-use rlat::latency::{Member, Scope, emit_bucket_index_at};
+use rlat::latency::layout::Slot;
+use rlat::latency::starts::{SLOTS_MAP, STARTS_MAP};
+use rlat::latency::{Extremes, Member, Room, Scope, emit_bucket_index_at};
 use rlat::loader::load;
 use rlat::loader::sys::{ProgramType, prog_test_run};
 use rlat::maps::{HashMap, MmapableArray};
 use rlat::process::PidNamespace;
-use rlat::survey::layout::{BUCKET_K, CALLS_MAP, ROW_WORDS, ROWS, STARTS_MAP, Slot};
-use rlat::survey::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
+use rlat::survey::layout::{BUCKET_K, CALLS_MAP, ROW_WORDS, ROWS};
+use rlat::survey::{Plan, Regions, enter_program, exit_program, thread_end_program};
 
 #[test]
 fn the_verifier_takes_every_kind_of_program() {
     if !requirements::bpf() {
         return;
     }
-    let control = MmapableArray::create("rlat_control", 1, 1).unwrap();
+    let control = MmapableArray::create("rlat_control", 16, 1).unwrap();
+    let slots = MmapableArray::create(SLOTS_MAP, 1024 * 8, 1).unwrap();
     let starts = HashMap::<u32, Slot>::create(STARTS_MAP, 10).unwrap();
     let calls = MmapableArray::create(CALLS_MAP, ROW_WORDS, ROWS).unwrap();
     let maps = [
         ("rlat_control", control.number()),
+        (SLOTS_MAP, slots.number()),
         (STARTS_MAP, starts.number()),
         (CALLS_MAP, calls.number()),
     ];
     let outside = Member { namespace: PidNamespace::Initial, id: 1 };
     let inside = Member { namespace: PidNamespace::Other { dev: 4, ino: 4_026_531_999 }, id: 1 };
-    for maximum in [Maximum::CompareExchange, Maximum::LoadStore] {
+    for (extremes, direct_slots) in [(Extremes::CompareExchange, 1024), (Extremes::LoadStore, 0)] {
+        let room = Room { direct_slots, threads: 10, on_demand: false };
         for regions in [Regions::OneEach, Regions::Shared] {
             for members in [vec![outside], vec![inside], vec![outside, inside, outside]] {
-                let plan = Plan { scope: Scope::Processes(members), regions, maximum };
+                let scope = Scope::Processes(members);
+                let plan = Plan { scope, regions, room, extremes };
                 for program in
                     [enter_program(&plan), exit_program(&plan), thread_end_program(&plan)]
                 {

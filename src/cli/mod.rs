@@ -13,8 +13,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::histogram::Linear;
 use crate::process::{StartStopped, User};
 use duration::{duration, interval};
-pub use values::{Format, LabelsArg, ReturnsArg, UnitArg};
-use values::{buckets, descriptor, id, inherited_descriptor, linear};
+pub use values::{AttachArg, Format, LabelsArg, ReturnsArg, UnitArg};
+use values::{buckets, descriptor, id, inherited_descriptor, linear, starts};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -311,6 +311,18 @@ pub struct MeasureArgs {
     /// Text to put into the result, such as the state of the cache, or the input
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
+
+    /// Which tracepoints to attach to
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    pub attach: AttachArg,
+
+    /// Keep room for exactly N threads in the store of starts, 1 to 131072
+    ///
+    /// By default there is room for every thread that can live, or on kernels before Linux 6.1 for four
+    /// times the threads that the processes have, but at least 4096. Calls that find no room are counted
+    /// as lost.
+    #[arg(long, value_name = "N", value_parser = starts())]
+    pub starts: Option<u32>,
 
     /// Show the loading steps and the verifier's log on standard error
     #[arg(short, long)]

@@ -5,7 +5,7 @@ use clap::builder::RangedI64ValueParser;
 
 use crate::histogram::log2::RECORDED_K;
 use crate::histogram::{Linear, Unit};
-use crate::latency::Returns;
+use crate::latency::{AttachChoice, Returns};
 use crate::report::Labels;
 
 /// How a measurement is printed.
@@ -85,6 +85,27 @@ impl From<LabelsArg> for Labels {
     }
 }
 
+/// Where to attach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AttachArg {
+    /// What fits: the calls' own tracepoints, or raw where they are missing or the worse choice
+    Auto,
+    /// The calls' own tracepoints: other calls pay nothing
+    Tracepoint,
+    /// The raw tracepoints that every call passes: measured calls pay less, others more
+    Raw,
+}
+
+impl From<AttachArg> for AttachChoice {
+    fn from(arg: AttachArg) -> Self {
+        match arg {
+            AttachArg::Auto => Self::Auto,
+            AttachArg::Tracepoint => Self::Tracepoint,
+            AttachArg::Raw => Self::Raw,
+        }
+    }
+}
+
 /// A process or thread id.
 pub(super) fn id() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
@@ -101,6 +122,11 @@ pub(super) fn inherited_descriptor() -> RangedI64ValueParser<u32> {
 
 pub(super) fn buckets() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(RECORDED_K))
+}
+
+/// Threads to keep room for.
+pub(super) fn starts() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=131_072)
 }
 
 /// Reads `MIN,MAX,STEP`.

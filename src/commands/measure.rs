@@ -16,12 +16,13 @@ use super::signals::Signals;
 use super::window::{Shown, Window};
 use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
+use crate::latency::{
+    Chosen, ClosedBy, Measurement, Needs, Request, Subject, Syscall, choose, wait,
+};
 use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::{View, csv, json, text};
-use crate::tracefs::Tracefs;
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
 /// status of the command, if one was started, else 0.
@@ -68,8 +69,15 @@ fn measure_subject(
 ) -> Result<()> {
     let Around { signals, output, ready, started } = around;
     let descriptors: Vec<u32> = args.descriptors.iter().chain(&args.descriptor).copied().collect();
-    let tracefs = Tracefs::open(args.tracefs.as_deref())?;
-    let syscalls = Syscall::find_all(&tracefs, &args.syscalls)?;
+    let needs = Needs {
+        tracefs: args.tracefs.as_deref(),
+        syscalls: &args.syscalls,
+        descriptors: !descriptors.is_empty(),
+        follow: args.follow,
+    };
+    let chosen = choose(args.attach.into(), needs)?;
+    let why = chosen.describe();
+    let Chosen { way, syscalls, tracefs, .. } = chosen;
     require_descriptors(&syscalls, &descriptors)?;
     let measured = syscalls.clone();
     let names: Vec<String> = syscalls.iter().map(|syscall| syscall.name.clone()).collect();
@@ -80,13 +88,16 @@ fn measure_subject(
         returns: args.returns.into(),
         unit: args.unit.into(),
         linear: args.linear,
-        tracefs: &tracefs,
+        way,
+        tracefs: tracefs.as_ref(),
+        starts: args.starts,
     };
     let mut verbose = |text: String| {
         if args.verbose {
             say(&text);
         }
     };
+    verbose(why);
     let mut measurement = Measurement::attach(request, &mut verbose)?;
     verbose(format!("attached {} after the start", time(started.elapsed().as_nanos())));
     if args.verbose {

@@ -24,9 +24,14 @@ pub enum Helper {
     GetCurrentPidTgid = 14,
     /// `long bpf_get_current_comm(buf, size)`: writes the thread's name, filled with zeros. Linux 4.2.
     GetCurrentComm = 16,
+    /// `u64 bpf_get_current_task(void)`: the address of the current `struct task_struct`. Linux 4.8.
+    GetCurrentTask = 35,
     /// `long bpf_current_task_under_cgroup(map, index)`: 1 if the current task is in the control group
     /// in that array or below it, 0 if not, or a negative errno. Linux 4.9.
     CurrentTaskUnderCgroup = 37,
+    /// `long bpf_probe_read_kernel(dst, size, address)`: 0 after a copy from kernel memory, or a
+    /// negative errno. Not under `lockdown=confidentiality`. Linux 5.5.
+    ProbeReadKernel = 113,
     /// `long bpf_get_ns_current_pid_tgid(dev, ino, nsdata, size)`: writes the thread and the
     /// process, two u32, as the PID namespace with that `dev` and `ino` counts them; `-EINVAL` when
     /// the current task's own namespace is another one. Linux 5.7.
@@ -35,7 +40,7 @@ pub enum Helper {
 
 impl Helper {
     /// Every helper that has a name here.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::MapLookupElem,
         Self::MapUpdateElem,
         Self::MapDeleteElem,
@@ -43,7 +48,9 @@ impl Helper {
         Self::GetSmpProcessorId,
         Self::GetCurrentPidTgid,
         Self::GetCurrentComm,
+        Self::GetCurrentTask,
         Self::CurrentTaskUnderCgroup,
+        Self::ProbeReadKernel,
         Self::GetNsCurrentPidTgid,
     ];
 
@@ -67,6 +74,8 @@ impl Helper {
             Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
             Self::GetCurrentPidTgid => "bpf_get_current_pid_tgid",
             Self::GetCurrentComm => "bpf_get_current_comm",
+            Self::GetCurrentTask => "bpf_get_current_task",
+            Self::ProbeReadKernel => "bpf_probe_read_kernel",
             Self::CurrentTaskUnderCgroup => "bpf_current_task_under_cgroup",
             Self::GetNsCurrentPidTgid => "bpf_get_ns_current_pid_tgid",
         }

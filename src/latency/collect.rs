@@ -1,8 +1,66 @@
 //! From the shared memory to the ledger and the histograms.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::in_flight::{self, Blocked};
 use super::layout::{Counter, Region, Slot, SlotState};
-use super::{Ledger, Lost};
+use super::programs::Plan;
+use super::regions::Regions;
+use super::{Call, Ledger, Lost, Syscall};
 use crate::histogram::{Histogram, Linear, LinearHistogram, Unit};
+
+/// What is known after the window has closed.
+pub(super) struct Closed<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) regions: &'a Regions,
+    /// Each thread's slot, and its process, by the thread as we see it.
+    pub(super) slots: &'a BTreeMap<u32, (u32, Slot)>,
+    /// The threads that were blocked in a measured call just before, where that is known.
+    pub(super) blocked: Option<&'a [Blocked]>,
+    pub(super) now_ns: u64,
+    pub(super) window: Duration,
+}
+
+impl Closed<'_> {
+    /// Adds up what there is of one call, by its index.
+    pub(super) fn call(&self, index: usize, syscall: &Syscall) -> Call {
+        let Self { plan, regions, slots, blocked, now_ns, window } = *self;
+        let of_this = |slot: &Slot| slot.call == index as u64;
+        let own = slots.values().map(|(_, slot)| *slot).filter(of_this);
+        let held: Vec<u64> = held(own).collect();
+        let entered =
+            in_flight::entered(syscall, slots, now_ns, plan.keeps_argument(), blocked, of_this);
+
+        let mut ledger = ledger(regions.of(index));
+        let before = blocked
+            .map(|blocked| in_flight::since_before(syscall, slots, blocked, window))
+            // In a full store a slot may be missing for another reason.
+            .filter(|calls| ledger.lost.store_full == 0 || calls.is_empty());
+        ledger.recorded += held.len() as u64;
+        ledger.in_flight = entered.len() as u64;
+        ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
+        let mut linear = plan.linear.map(|edges| linear(regions.of(index), edges));
+        let mut histogram = histogram(regions.of(index), plan.unit);
+        if plan.returns.include_interrupted() {
+            for ns in held {
+                histogram.record(ns);
+                if let Some(linear) = &mut linear {
+                    linear.record(ns / plan.unit.nanos());
+                }
+            }
+        } else {
+            ledger.excluded += held.len() as u64;
+        }
+        Call {
+            syscall: syscall.name.clone(),
+            histogram,
+            linear,
+            ledger,
+            in_flight: entered.into_iter().chain(before.into_iter().flatten()).collect(),
+        }
+    }
+}
 
 /// The latencies that were still held back when the window closed: their threads live.
 pub(super) fn held(slots: impl Iterator<Item = Slot>) -> impl Iterator<Item = u64> {

@@ -20,8 +20,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::measurement::describe;
-use super::part::unlikely;
+use super::loading::load_own;
 use super::programs::stack;
 use super::scope::MEMBERS_MAP;
 use crate::error::{Cause, Error, Kind, Result, Step};
@@ -31,7 +30,7 @@ use crate::insn::{
     Size,
 };
 use crate::loader::sys::ProgramType;
-use crate::loader::{Attachment, LoadedProgram, Tracepoint, attach, counts_missed_runs, load};
+use crate::loader::{Attachment, LoadedProgram, Tracepoint, attach, counts_missed_runs};
 use crate::maps::MmapableArray;
 use crate::tracefs::Tracefs;
 
@@ -73,14 +72,8 @@ impl Family {
         let not_followed = MmapableArray::create(NOT_FOLLOWED_MAP, 1, 1)?;
         let maps: Vec<(String, i32)> =
             members.iter().cloned().chain(own_map(&not_followed)).collect();
-        let mut loaded = |program: std::result::Result<Program, AssembleError>| {
-            let program = program.map_err(|error| unlikely(&error))?;
-            let loaded = load(&program, ProgramType::Tracepoint, &super::part::by_name(&maps))?;
-            steps(describe(&program, &loaded));
-            Ok((program, loaded))
-        };
-        let fork = loaded(fork_program(child))?;
-        let free = loaded(free_program(task))?;
+        let fork = load_own(fork_program(child), ProgramType::Tracepoint, &maps, steps)?;
+        let free = load_own(free_program(task), ProgramType::Tracepoint, &maps, steps)?;
         let attachments = [attach(&free.1, &on_free, cpu)?, attach(&fork.1, &on_fork, cpu)?];
         Ok(Self { fork, free, not_followed, _attachments: attachments })
     }
@@ -136,9 +129,9 @@ pub fn fork_program(child_offset: i16) -> std::result::Result<Program, AssembleE
     asm.jump_if(JumpOp::Eq, R0, 0, stranger).comment("is the parent one of the family?");
 
     asm.mov(R1, IS_MEMBER as i32);
-    asm.store(Size::W, R10, stack::CPU, R1);
+    asm.store(Size::W, R10, stack::REGION, R1);
     point_into_members(&mut asm, stack::TID);
-    pointer_to(&mut asm, R3, stack::CPU);
+    pointer_to(&mut asm, R3, stack::REGION);
     asm.mov(R4, 0).comment("BPF_ANY");
     asm.call(Helper::MapUpdateElem).comment("then its child is, too");
     asm.jump_if(JumpOp::Eq, R0, 0, out);

@@ -135,19 +135,29 @@ pub(crate) fn by_visible_ids<S>(
         .collect()
 }
 
-/// The calls that the programs saw entering and not exiting.
+/// The calls that the programs saw entering and not exiting, of the slots that `of_this` chooses. Where
+/// `slots_have_argument` is false, the argument is that of the thread among the blocked ones.
 pub(super) fn entered(
     syscall: &Syscall,
     slots: &BTreeMap<u32, (u32, Slot)>,
     closed_ns: u64,
+    slots_have_argument: bool,
+    blocked: Option<&[Blocked]>,
+    of_this: impl Fn(&Slot) -> bool,
 ) -> Vec<InFlight> {
+    let seen = |tid: u32| {
+        let is_it = |b: &&Blocked| b.tid == tid && syscall.number == Some(b.number);
+        Some(blocked?.iter().find(is_it)?.argument)
+    };
     slots
         .iter()
+        .filter(|(_, (_, slot))| of_this(slot))
         .filter_map(|(tid, (pid, slot))| match slot.state() {
             SlotState::InCall { since_ns } => {
                 let elapsed = Duration::from_nanos(closed_ns.saturating_sub(since_ns));
                 let elapsed = Elapsed::Exactly(elapsed);
-                Some(describe(syscall, *pid, *tid, slot.descriptor, elapsed))
+                let argument = if slots_have_argument { Some(slot.argument) } else { seen(*tid) };
+                Some(describe(syscall, *pid, *tid, argument, elapsed))
             }
             SlotState::Nothing | SlotState::Held { .. } => None,
         })
@@ -168,14 +178,20 @@ pub(super) fn since_before(
         .filter(|blocked| !slots.contains_key(&blocked.tid))
         .map(|blocked| {
             let elapsed = Elapsed::AtLeast(window);
-            describe(syscall, blocked.pid, blocked.tid, blocked.argument, elapsed)
+            describe(syscall, blocked.pid, blocked.tid, Some(blocked.argument), elapsed)
         })
         .collect()
 }
 
-fn describe(syscall: &Syscall, pid: u32, tid: u32, argument: u64, elapsed: Elapsed) -> InFlight {
+fn describe(
+    syscall: &Syscall,
+    pid: u32,
+    tid: u32,
+    argument: Option<u64>,
+    elapsed: Elapsed,
+) -> InFlight {
     // Of a descriptor the kernel reads the low 32 bits.
-    let descriptor = syscall.takes_descriptor.then_some(argument as u32);
+    let descriptor = argument.filter(|_| syscall.takes_descriptor).map(|argument| argument as u32);
     InFlight {
         pid,
         tid,
@@ -192,7 +208,7 @@ mod tests {
     use crate::latency::syscall::tests::read;
 
     fn slot(start_ns: u64) -> (u32, Slot) {
-        (1, Slot { start_ns, descriptor: 3, ..Slot::default() })
+        (1, Slot { start_ns, argument: 3, ..Slot::default() })
     }
 
     #[test]
@@ -205,7 +221,7 @@ mod tests {
         assert_eq!(calls.iter().map(|call| call.tid).collect::<Vec<_>>(), [3]);
         assert_eq!(calls[0].elapsed, Elapsed::AtLeast(window));
 
-        let calls = entered(&read(), &slots, 150);
+        let calls = entered(&read(), &slots, 150, true, None, |_| true);
         assert_eq!(calls.len(), 1);
         assert_eq!(calls[0].tid, 2);
         assert_eq!(calls[0].elapsed, Elapsed::Exactly(Duration::from_nanos(100)));

@@ -1,13 +1,14 @@
 //! The memory that programs and reader share, laid out once for both.
 //!
 //! ```text
-//! rlat_control   array of 1, mapped      word 0: is the window open
-//! rlat_starts    hash, tid -> slot       where a thread's call began, and on which descriptor
-//! rlat_cpus      array, mapped           one region a possible CPU: counters, then buckets
+//! rlat_control   array of 1, mapped      word 0: is the window open; word 8: slots that are taken
+//! rlat_slots     array of 1, mapped      which call a thread is in, and since when; see
+//! rlat_starts    hash, tid -> slot       [`starts`](super::starts)
+//! rlat_cpus      array, mapped           regions: counters, then buckets
 //! ```
 //!
-//! The last two exist once for each measured system call. A CPU adds only to its own region, so that
-//! no cache line is written by two:
+//! There is a region for each measured call of each possible CPU: those of CPU 0, then those of CPU 1.
+//! A CPU adds only to its own, so that no cache line is written by two:
 //!
 //! ```text
 //! word 0        the counters
@@ -21,8 +22,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::histogram::log2::RECORDED_BUCKETS;
 use crate::maps::Plain;
 
-/// The map with the window's flag.
+/// The map with the window's flag, and how many slots are taken.
 pub const CONTROL_MAP: &str = "rlat_control";
+/// The map with the regions.
+pub const CPUS_MAP: &str = "rlat_cpus";
+
+/// Words of the control map's value. What is written while the window is open is not in the line of
+/// memory that every program reads first.
+pub const CONTROL_WORDS: usize = 16;
+/// Where the control map counts the slots that are taken, in bytes.
+pub const TAKEN_OFFSET: u32 = 64;
 
 /// The control word while the window is closed, and when the map is created.
 pub const WINDOW_CLOSED: u64 = 0;
@@ -134,40 +143,50 @@ impl<'a> Region<'a> {
 
 /// What is kept of a thread: its call, or what the last one left behind.
 ///
-/// A slot is inserted at the thread's first call or exit, changed in place at every other one, and
-/// removed when the thread ends: inserting and deleting at every call costs more than the rest.
+/// A slot is taken at the thread's first event, changed in place at every other one, and released when
+/// the thread ends: inserting and deleting at every call costs more than the rest. See
+/// [`starts`](super::starts).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
+    /// The thread whose slot this is, if it is found by address; 0 if it is free, and in the hash.
+    pub owner: u64,
     /// The clock in ns when the call began, or one of the three states below, which the clock has
     /// left behind before the first process starts.
     pub start_ns: u64,
-    /// The call's first argument as the register held it. The kernel looks at the low 32 bits.
-    pub descriptor: u64,
     /// In state [`HELD`](Self::HELD), how long the call took in ns.
     pub held_ns: u64,
-    /// The thread, as people see it. The key is its id in the initial PID namespace.
+    /// The call's first argument as the register held it. The kernel looks at the low 32 bits of a
+    /// descriptor. 0 where no argument is kept.
+    pub argument: u64,
+    /// The thread, as people see it.
     pub tid: u32,
     /// The process, as people see it.
     pub pid: u32,
+    /// Which call: its place among the measured ones, or its number in a survey.
+    pub call: u64,
 }
 
 impl Slot {
     /// The thread is in no call.
     pub const IDLE: i32 = 0;
-    /// The thread is in a call on another descriptor than the measured one.
+    /// The thread is in a call that is not measured: on another descriptor, for one.
     pub const FILTERED: i32 = 1;
     /// The call was interrupted by a signal. If the thread goes on, it is recorded at the thread's
     /// next call; if the signal was deadly, the thread ended inside of it.
     pub const HELD: i32 = 2;
 
+    /// Offset of `owner` in bytes.
+    pub const OWNER: i16 = 0;
     /// Offset of `start_ns` in bytes.
-    pub const START_NS: i16 = 0;
-    /// Offset of `descriptor` in bytes.
-    pub const DESCRIPTOR: i16 = 8;
+    pub const START_NS: i16 = 8;
     /// Offset of `held_ns` in bytes.
     pub const HELD_NS: i16 = 16;
+    /// Offset of `argument` in bytes.
+    pub const ARGUMENT: i16 = 24;
     /// Offset of `tid` and `pid` in bytes.
-    pub const IDS: i16 = 24;
+    pub const IDS: i16 = 32;
+    /// Offset of `call` in bytes.
+    pub const CALL: i16 = 40;
 
     /// What the slot says at the end of the window.
     pub fn state(self) -> SlotState {
@@ -197,23 +216,27 @@ pub enum SlotState {
 }
 
 impl Plain for Slot {
-    const BYTES: usize = 32;
+    const BYTES: usize = 48;
 
     fn write(&self, bytes: &mut [u8]) {
-        self.start_ns.write(&mut bytes[0..8]);
-        self.descriptor.write(&mut bytes[8..16]);
+        self.owner.write(&mut bytes[0..8]);
+        self.start_ns.write(&mut bytes[8..16]);
         self.held_ns.write(&mut bytes[16..24]);
-        self.tid.write(&mut bytes[24..28]);
-        self.pid.write(&mut bytes[28..32]);
+        self.argument.write(&mut bytes[24..32]);
+        self.tid.write(&mut bytes[32..36]);
+        self.pid.write(&mut bytes[36..40]);
+        self.call.write(&mut bytes[40..48]);
     }
 
     fn read(bytes: &[u8]) -> Self {
         Self {
-            start_ns: u64::read(&bytes[0..8]),
-            descriptor: u64::read(&bytes[8..16]),
+            owner: u64::read(&bytes[0..8]),
+            start_ns: u64::read(&bytes[8..16]),
             held_ns: u64::read(&bytes[16..24]),
-            tid: u32::read(&bytes[24..28]),
-            pid: u32::read(&bytes[28..32]),
+            argument: u64::read(&bytes[24..32]),
+            tid: u32::read(&bytes[32..36]),
+            pid: u32::read(&bytes[36..40]),
+            call: u64::read(&bytes[40..48]),
         }
     }
 }
@@ -235,11 +258,14 @@ mod tests {
 
     #[test]
     fn a_slot_is_written_where_instructions_look_for_it() {
-        let slot = Slot { start_ns: 11, descriptor: 22, held_ns: 33, tid: 44, pid: 55 };
+        let slot =
+            Slot { owner: 10, start_ns: 11, held_ns: 22, argument: 33, tid: 44, pid: 55, call: 66 };
         let mut bytes = [0; Slot::BYTES];
         slot.write(&mut bytes);
         let at = |offset: i16| u64::read(&bytes[offset as usize..][..8]);
-        assert_eq!((at(Slot::START_NS), at(Slot::DESCRIPTOR), at(Slot::HELD_NS)), (11, 22, 33));
+        let fields = [Slot::OWNER, Slot::START_NS, Slot::HELD_NS, Slot::ARGUMENT, Slot::CALL];
+        assert_eq!(fields.map(at), [10, 11, 22, 33, 66]);
+        assert_eq!(bytes[Slot::IDS as usize..][..4], 44_u32.to_ne_bytes());
         assert_eq!(Slot::read(&bytes), slot);
     }
 

@@ -13,22 +13,26 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
+use super::collect::Closed;
+use super::extremes::Extremes;
 use super::family::Family;
 use super::in_flight::{self, Blocked};
-use super::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
-use super::part::{Part, by_name, unlikely};
-use super::programs::{Plan, Returns, thread_end_program};
-use super::snapshot::Snapshot;
+use super::layout::{CONTROL_MAP, CONTROL_WORDS, WINDOW_CLOSED, WINDOW_OPEN};
+use super::loading::{load_own, own_logs, unlikely};
+use super::programs::{Place, Plan, PlannedCall, Returns, Way};
+use super::regions::Regions;
+use super::snapshot::{Counted, Snapshot};
+use super::starts::{Room, STARTS_MAP, Starts};
 use super::subject::{ScopeMaps, Subject};
 use super::syscall::Syscall;
-use super::{ClosedBy, MissedRuns, Outcome};
+use super::{ClosedBy, MissedRuns, Outcome, collect};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::histogram::{Linear, Unit};
 use crate::insn::Program;
-use crate::loader::sys::ProgramType;
+use crate::loader::sys::{self, ProgramType};
 use crate::loader::{
-    Answer, Attachment, Feature, LoadedProgram, Tracepoint, attach, counts_missed_runs, load,
-    probe, sys, verifier_log,
+    Answer, Attachment, Feature, LoadedProgram, Tracepoint, attach, attach_raw, counts_missed_runs,
+    probe,
 };
 use crate::maps::{MmapableArray, cpus};
 use crate::process::PidNamespace;
@@ -49,17 +53,24 @@ pub struct Request<'a> {
     pub unit: Unit,
     /// Linear buckets beside the logarithmic ones.
     pub linear: Option<Linear>,
-    /// Where the tracepoints are described.
-    pub tracefs: &'a Tracefs,
+    /// Where the programs are attached.
+    pub way: Way,
+    /// Where the tracepoints are described; needed for those of the calls themselves, and to follow
+    /// children.
+    pub tracefs: Option<&'a Tracefs>,
+    /// Room for exactly that many threads in the store of starts, instead of what is likely enough.
+    pub starts: Option<u32>,
 }
 
 /// Attached programs and the maps that they write to.
 #[derive(Debug)]
 pub struct Measurement<'a> {
     request: Request<'a>,
-    parts: Vec<Part>,
-    thread_end: (Program, LoadedProgram),
+    plan: Plan,
+    programs: Vec<(Place, Program, LoadedProgram)>,
     control: MmapableArray,
+    starts: Starts,
+    regions: Regions,
     scope_maps: ScopeMaps,
     family: Option<Family>,
     /// The processes that were there when the window opened.
@@ -78,63 +89,49 @@ impl<'a> Measurement<'a> {
     /// The step that failed, see [`Error`].
     pub fn attach(request: Request<'a>, steps: &mut dyn FnMut(String)) -> Result<Self> {
         require_namespace_helper(request.subject)?;
-        steps(format!("tracefs: {}", request.tracefs));
-        let on_thread_end = Tracepoint {
-            category: "sched".to_owned(),
-            name: "sched_process_exit".to_owned(),
-            id: request.tracefs.tracepoint_id("sched", "sched_process_exit")?,
-        };
-        let scope = request.subject.scope()?;
+        if let Some(tracefs) = request.tracefs {
+            steps(format!("tracefs: {tracefs}"));
+        }
+        // Before anything is loaded: what the kernel lacks is not to be found out later.
+        let on_thread_end = request.on_thread_end()?;
+        let plan = request.plan()?;
         let scope_maps = request.subject.create_maps()?;
         // Before everything else: whoever is forked from now on is known when the window opens.
         let cpu = cpus::first_online()?;
         let family = match request.subject {
             Subject::Family(_) => {
                 let members: Vec<(String, i32)> = scope_maps.numbers().collect();
-                Some(Family::follow(request.tracefs, &members, cpu, steps)?)
+                let tracefs = request.tracefs.ok_or_else(|| needs_tracefs("--follow"))?;
+                Some(Family::follow(tracefs, &members, cpu, steps)?)
             }
             _ => None,
         };
-        let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
-        let shared: Vec<(String, i32)> =
-            scope_maps.numbers().chain([(CONTROL_MAP.to_owned(), control.number())]).collect();
-
-        let threads: usize = request.subject.targets().iter().map(|target| target.threads).sum();
-        let mut parts = Vec::new();
-        for syscall in &request.syscalls {
-            let plan = Plan {
-                syscall: syscall.name.clone(),
-                scope: scope.clone(),
-                descriptors: request.descriptors.clone(),
-                argument_offset: syscall.argument_offset,
-                result_offset: syscall.result_offset,
-                returns: request.returns,
-                unit: request.unit,
-                linear: request.linear,
-            };
-            parts.push(Part::load(syscall, &plan, threads, &shared, steps)?);
+        let control = MmapableArray::create(CONTROL_MAP, CONTROL_WORDS, 1)?;
+        let starts = Starts::create(plan.room, steps)?;
+        let regions = Regions::create(plan.calls.len(), plan.linear, steps)?;
+        let maps = numbers(&control, &starts, &regions, &scope_maps);
+        let mut programs = Vec::new();
+        for (place, program) in plan.programs().map_err(|error| unlikely(&error))? {
+            let (program, loaded) = load_own(Ok(program), plan.program_type(), &maps, steps)?;
+            programs.push((place, program, loaded));
         }
-        let names: Vec<String> =
-            request.syscalls.iter().map(|syscall| syscall.name.clone()).collect();
-        let program = thread_end_program(&scope, &names).map_err(|error| unlikely(&error))?;
-        let maps: Vec<(String, i32)> =
-            parts.iter().flat_map(Part::maps).chain(shared.iter().cloned()).collect();
-        let thread_end = load(&program, ProgramType::Tracepoint, &by_name(&maps))?;
-        steps(describe(&program, &thread_end));
-
-        // The entries last: an entry that is seen has its exit seen, too.
-        let mut attachments = vec![attach(&thread_end, &on_thread_end, cpu)?];
-        for part in &parts {
-            attachments.push(attach(&part.exit.1, &part.syscall.exit, cpu)?);
-        }
-        for part in &parts {
-            attachments.push(attach(&part.enter.1, &part.syscall.enter, cpu)?);
+        let mut attachments = Vec::new();
+        for (place, _, loaded) in &programs {
+            attachments.push(request.attach_at(
+                *place,
+                on_thread_end.as_ref(),
+                loaded,
+                cpu,
+                steps,
+            )?);
         }
         Ok(Self {
             request,
-            parts,
-            thread_end: (program, thread_end),
+            plan,
+            programs,
             control,
+            starts,
+            regions,
             scope_maps,
             family,
             at_opening: Vec::new(),
@@ -147,28 +144,17 @@ impl<'a> Measurement<'a> {
     /// What the verifier writes about each program, with our comments: loads them once more.
     ///
     /// # Errors
-    /// As [`verifier_log`].
+    /// As [`verifier_log`](crate::loader::verifier_log).
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
-        let maps: Vec<(String, i32)> = self
-            .parts
-            .iter()
-            .flat_map(Part::maps)
-            .chain(self.scope_maps.numbers())
-            .chain([(CONTROL_MAP.to_owned(), self.control.number())])
-            .chain(self.family.iter().flat_map(Family::maps))
-            .collect();
-        self.parts
-            .iter()
-            .flat_map(|part| [&part.enter.0, &part.exit.0])
-            .chain([&self.thread_end.0])
-            .chain(self.family.iter().flat_map(Family::programs))
-            .map(|program| {
-                Ok((
-                    program.name(),
-                    verifier_log(program, ProgramType::Tracepoint, &by_name(&maps))?,
-                ))
-            })
-            .collect()
+        let maps = numbers(&self.control, &self.starts, &self.regions, &self.scope_maps);
+        let own = self.programs.iter().map(|(_, program, _)| program);
+        let mut logs = own_logs(own, self.plan.program_type(), &maps)?;
+        if let Some(family) = &self.family {
+            let maps: Vec<_> = self.scope_maps.numbers().chain(family.maps()).collect();
+            let own = family.programs().into_iter();
+            logs.extend(own_logs(own, ProgramType::Tracepoint, &maps)?);
+        }
+        Ok(logs)
     }
 
     /// Opens the window.
@@ -183,12 +169,18 @@ impl<'a> Measurement<'a> {
 
     /// How many calls have been recorded so far.
     pub fn recorded(&self) -> u64 {
-        self.parts.iter().map(Part::recorded).sum()
+        self.regions.recorded()
     }
 
     /// What the histograms hold now. Takes no system call.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { calls: self.parts.iter().map(Part::counted).collect() }
+        // Held calls are not in it: they come when they are recorded.
+        let counted = |(index, syscall): (usize, &Syscall)| Counted {
+            syscall: syscall.name.clone(),
+            histogram: collect::histogram(self.regions.of(index), self.plan.unit),
+            linear: self.plan.linear.map(|edges| collect::linear(self.regions.of(index), edges)),
+        };
+        Snapshot { calls: self.request.syscalls.iter().enumerate().map(counted).collect() }
     }
 
     /// Closes the window and collects the outcome.
@@ -208,11 +200,17 @@ impl<'a> Measurement<'a> {
             std::thread::sleep(Duration::from_millis(10));
         }
         let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
-        let calls = self
-            .parts
-            .iter()
-            .map(|part| part.collect(self.request.subject, blocked.as_deref(), closed_ns, window))
-            .collect::<Result<_>>()?;
+        let slots = self.starts.entries().map_err(collect_failed)?;
+        let closed = Closed {
+            plan: &self.plan,
+            regions: &self.regions,
+            slots: &in_flight::by_visible_tid(self.request.subject, slots),
+            blocked: blocked.as_deref(),
+            now_ns: closed_ns,
+            window,
+        };
+        let syscalls = self.request.syscalls.iter().enumerate();
+        let calls = syscalls.map(|(index, syscall)| closed.call(index, syscall)).collect();
         Ok(Outcome { calls, missed_runs: self.missed_runs(), unfollowed, window, closed_by })
     }
 
@@ -229,20 +227,126 @@ impl<'a> Measurement<'a> {
     }
 
     fn set_window(&self, state: u64) {
-        for word in self.control.values().flatten() {
+        if let Some(word) = self.control.values().flatten().next() {
             word.store(state, Ordering::SeqCst);
         }
     }
 
     fn missed_runs(&self) -> Option<MissedRuns> {
-        let misses = |program: &LoadedProgram| program.info().ok()?.recursion_misses;
-        let mut missed =
-            MissedRuns { thread_end: misses(&self.thread_end.1)?, ..MissedRuns::default() };
-        for part in &self.parts {
-            missed.entry += misses(&part.enter.1)?;
-            missed.exit += misses(&part.exit.1)?;
+        // Kernels that skip a program on a raw tracepoint count it (Linux 6.1 does both for the first
+        // time, in `__bpf_trace_run` of `kernel/trace/bpf_trace.c`), so that no number means none.
+        let raw = matches!(self.plan.way, Way::Raw { .. });
+        let mut missed = MissedRuns::default();
+        for (place, _, program) in &self.programs {
+            let misses = program.info().ok()?.recursion_misses;
+            let misses = if raw { misses.unwrap_or(0) } else { misses? };
+            match place {
+                Place::ThreadEnd => missed.thread_end += misses,
+                Place::Exit(_) | Place::EveryExit => missed.exit += misses,
+                Place::Enter(_) | Place::EveryEnter => missed.entry += misses,
+            }
         }
-        (missed.total() > 0 || counts_missed_runs()).then_some(missed)
+        (raw || missed.total() > 0 || counts_missed_runs()).then_some(missed)
+    }
+}
+
+impl Request<'_> {
+    /// What the programs are made for.
+    fn plan(&self) -> Result<Plan> {
+        let threads = self.subject.targets().iter().map(|target| target.threads).sum();
+        let room = Room::choose(threads, self.starts);
+        Ok(Plan {
+            scope: self.subject.scope()?,
+            calls: self.syscalls.iter().map(planned).collect(),
+            descriptors: self.descriptors.clone(),
+            returns: self.returns,
+            unit: self.unit,
+            linear: self.linear,
+            room,
+            extremes: match probe(Feature::FetchingAtomics) {
+                Answer::Yes => Extremes::CompareExchange,
+                Answer::No | Answer::CouldNotTell(_) => Extremes::LoadStore,
+            },
+            way: self.way,
+        })
+    }
+
+    /// The tracepoint at the end of a thread; `None` where the raw one is used.
+    fn on_thread_end(&self) -> Result<Option<Tracepoint>> {
+        if let Way::Raw { .. } = self.way {
+            return Ok(None);
+        }
+        let tracefs = self.tracefs.ok_or_else(|| needs_tracefs("a tracepoint"))?;
+        let (category, name) = ("sched".to_owned(), "sched_process_exit".to_owned());
+        let id = tracefs.tracepoint_id(&category, &name)?;
+        Ok(Some(Tracepoint { category, name, id }))
+    }
+
+    fn attach_at(
+        &self,
+        place: Place,
+        on_thread_end: Option<&Tracepoint>,
+        program: &LoadedProgram,
+        cpu: u32,
+        steps: &mut dyn FnMut(String),
+    ) -> Result<Attachment> {
+        let own = |call: usize| {
+            let own = self.syscalls.get(call).and_then(|syscall| syscall.own.as_ref());
+            own.ok_or_else(|| needs_tracefs("a call's own tracepoint"))
+        };
+        let tracepoint = match place {
+            Place::ThreadEnd => match on_thread_end {
+                Some(tracepoint) => tracepoint.clone(),
+                None => return attach_raw(program, c"sched_process_exit"),
+            },
+            Place::EveryExit => return attach_raw(program, c"sys_exit"),
+            Place::EveryEnter => return attach_raw(program, c"sys_enter"),
+            Place::Exit(call) => own(call)?.exit.clone(),
+            Place::Enter(call) => own(call)?.enter.clone(),
+        };
+        steps(format!("tracepoint {tracepoint}: id {}", tracepoint.id));
+        attach(program, &tracepoint, cpu)
+    }
+}
+
+fn planned(syscall: &Syscall) -> PlannedCall {
+    let own = syscall.own.as_ref();
+    PlannedCall {
+        name: syscall.name.clone(),
+        number: syscall.number.and_then(|number| u32::try_from(number).ok()),
+        argument_offset: own.and_then(|own| own.argument_offset),
+        result_offset: own.map_or(0, |own| own.result_offset),
+    }
+}
+
+/// All maps of a measurement, by the names that programs use, and their descriptors.
+fn numbers(
+    control: &MmapableArray,
+    starts: &Starts,
+    regions: &Regions,
+    scope: &ScopeMaps,
+) -> Vec<(String, i32)> {
+    let own = [(CONTROL_MAP.to_owned(), control.number()), regions.number()];
+    own.into_iter().chain(starts.numbers()).chain(scope.numbers()).collect()
+}
+
+fn needs_tracefs(object: &str) -> Error {
+    Error {
+        kind: Kind::Unsupported,
+        step: Step::Tracepoint,
+        object: object.to_owned(),
+        cause: Cause::Text("it needs tracefs, which is not there".to_owned()),
+        next: "`rlat check` shows what is missing".to_owned(),
+    }
+}
+
+fn collect_failed(errno: nix::errno::Errno) -> Error {
+    Error {
+        kind: Kind::Other,
+        step: Step::Measure,
+        object: format!("the calls: map {STARTS_MAP}"),
+        cause: Cause::Errno(errno),
+        next: "measure again".to_owned(),
     }
 }
 
@@ -266,17 +370,6 @@ pub(crate) fn require_namespace_helper(subject: &Subject) -> Result<()> {
         ),
         next: "use Linux 5.7 or newer".to_owned(),
     })
-}
-
-pub(crate) fn describe(program: &Program, loaded: &LoadedProgram) -> String {
-    let (name, length) = (program.name(), program.insns().len());
-    match loaded.info() {
-        Ok(info) => format!(
-            "program {name}: id {}, {length} instructions, {} bytes of native code",
-            info.id, info.jited_bytes
-        ),
-        Err(errno) => format!("program {name}: {length} instructions (no more known: {errno})"),
-    }
 }
 
 /// The clock that `bpf_ktime_get_ns` reads.

@@ -4,9 +4,10 @@ use std::str::FromStr;
 
 use syscalls::Sysno;
 
+use super::descriptors::takes_descriptor;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::loader::Tracepoint;
-use crate::tracefs::{Field, Tracefs};
+use crate::tracefs::{Field, Tracefs, TracepointName, near_names};
 
 /// Names that stand for several system calls. Members that this kernel lacks are left out.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -39,11 +40,28 @@ pub struct Syscall {
     pub number: Option<i64>,
     /// Whether its first argument is a descriptor.
     pub takes_descriptor: bool,
+    /// Its own two tracepoints; `None` where it is known by its number only.
+    pub(super) own: Option<OwnTracepoints>,
+}
+
+/// The two tracepoints of a system call, and where their contexts have what the programs read.
+#[derive(Clone, Debug)]
+pub(super) struct OwnTracepoints {
     pub(super) enter: Tracepoint,
     pub(super) exit: Tracepoint,
     pub(super) argument_offset: Option<i16>,
     pub(super) result_offset: i16,
 }
+
+/// Tracepoints that have another name than the call has in the table of numbers.
+const OTHER_NAMES: [(&str, &str); 6] = [
+    ("newfstat", "fstat"),
+    ("newlstat", "lstat"),
+    ("newstat", "stat"),
+    ("newuname", "uname"),
+    ("sendfile64", "sendfile"),
+    ("umount", "umount2"),
+];
 
 impl Syscall {
     /// The system calls of these names and groups, each once, in the order given.
@@ -52,16 +70,35 @@ impl Syscall {
     /// [`Kind::Usage`] for one that never returns or an unknown group, [`Kind::Unsupported`] for one
     /// that this kernel has no tracepoints for, [`Kind::Permission`] when they may not be read.
     pub fn find_all(tracefs: &Tracefs, names: &[String]) -> Result<Vec<Self>> {
+        Self::all(names, |name| Self::find(tracefs, name))
+    }
+
+    /// The same without tracefs: those whose numbers are known here. They can be measured on the raw
+    /// tracepoints only, and whether this kernel has them is not asked.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] as above, [`Kind::Unsupported`] for one whose number is not known.
+    pub fn known_all(names: &[String]) -> Result<Vec<Self>> {
+        Self::all(names, Self::known)
+    }
+
+    /// The names of its own tracepoints, as far as they are known.
+    pub(crate) fn tracepoints(&self) -> Vec<String> {
+        let names = |own: &OwnTracepoints| vec![own.enter.to_string(), own.exit.to_string()];
+        self.own.as_ref().map(names).unwrap_or_default()
+    }
+
+    fn all(names: &[String], find: impl Fn(&str) -> Result<Self>) -> Result<Vec<Self>> {
         let mut found: Vec<Self> = Vec::new();
         for name in names {
             let members = match GROUPS.iter().find(|(group, _)| group == name) {
                 Some((_, members)) => members
                     .iter()
-                    .map(|member| Self::find(tracefs, member))
+                    .map(|member| find(member))
                     .filter(|member| !is_unsupported(member))
                     .collect::<Result<Vec<_>>>()?,
                 None if name.starts_with('@') => return Err(no_group(name)),
-                None => vec![Self::find(tracefs, name)?],
+                None => vec![find(name)?],
             };
             if members.is_empty() {
                 return Err(nothing_in(name));
@@ -84,11 +121,6 @@ impl Syscall {
         GROUPS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, members)| *members)
     }
 
-    /// The names of its tracepoints.
-    pub(crate) fn tracepoints(&self) -> [String; 2] {
-        [self.enter.to_string(), self.exit.to_string()]
-    }
-
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {
         if NEVER_RETURN.contains(&name) {
             return Err(never_returns(name));
@@ -105,14 +137,33 @@ impl Syscall {
         let result = results.field("ret");
         Ok(Self {
             name: name.to_owned(),
-            number: Sysno::from_str(name).ok().map(|number| i64::from(number.id())),
+            number: number(name),
             takes_descriptor: argument.is_some_and(is_descriptor),
-            argument_offset: argument.map(|field| offset(&enter, field)).transpose()?,
-            result_offset: result.map_or_else(|| Err(lacks(&exit, "ret")), |f| offset(&exit, f))?,
-            enter,
-            exit,
+            own: Some(OwnTracepoints {
+                argument_offset: argument.map(|field| offset(&enter, field)).transpose()?,
+                result_offset: result
+                    .map_or_else(|| Err(lacks(&exit, "ret")), |f| offset(&exit, f))?,
+                enter,
+                exit,
+            }),
         })
     }
+
+    fn known(name: &str) -> Result<Self> {
+        if NEVER_RETURN.contains(&name) {
+            return Err(never_returns(name));
+        }
+        let number = number(name).ok_or_else(|| unknown(name))?;
+        let takes_descriptor = takes_descriptor(name);
+        Ok(Self { name: name.to_owned(), number: Some(number), takes_descriptor, own: None })
+    }
+}
+
+/// The number of a call on this architecture.
+fn number(name: &str) -> Option<i64> {
+    let other = OTHER_NAMES.iter().find(|(tracepoint, _)| *tracepoint == name);
+    let name = other.map_or(name, |(_, call)| call);
+    Sysno::from_str(name).ok().map(|number| i64::from(number.id()))
 }
 
 /// Arguments are what stands behind the common fields and the number of the call.
@@ -147,6 +198,28 @@ fn lacks(tracepoint: &Tracepoint, field: &str) -> Error {
         object: tracepoint.to_string(),
         cause: Cause::Text(format!("its format has no field {field} of 8 bytes")),
         next: "please report this with the tracepoint's `format` file".to_owned(),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let known: Vec<TracepointName> = Sysno::iter()
+        .map(|call| TracepointName {
+            category: "syscalls".to_owned(),
+            name: call.name().to_owned(),
+        })
+        .collect();
+    let near = near_names(name, &known);
+    Error {
+        kind: Kind::Unsupported,
+        step: Step::Tracepoint,
+        object: format!("the system call {name}"),
+        cause: Cause::Text("its number is not known here".to_owned()),
+        next: if near.is_empty() {
+            "on the raw tracepoints, calls are known by number: see `--attach tracepoint`"
+                .to_owned()
+        } else {
+            format!("near names: {}", near.join(", "))
+        },
     }
 }
 
@@ -195,10 +268,12 @@ pub(super) mod tests {
             name: "read".to_owned(),
             number: Some(0),
             takes_descriptor: true,
-            enter: tracepoint("sys_enter_read"),
-            exit: tracepoint("sys_exit_read"),
-            argument_offset: Some(16),
-            result_offset: 16,
+            own: Some(OwnTracepoints {
+                enter: tracepoint("sys_enter_read"),
+                exit: tracepoint("sys_exit_read"),
+                argument_offset: Some(16),
+                result_offset: 16,
+            }),
         }
     }
 

@@ -34,6 +34,9 @@ pub enum Feature {
     NamespaceHelper,
     /// Atomic operations that give back the old value, and compare-and-exchange. Linux 5.12.
     FetchingAtomics,
+    /// Programs on raw tracepoints that read the kernel's memory (`bpf_probe_read_kernel`). Linux 5.5, and
+    /// not under `lockdown=confidentiality`.
+    KernelReads,
     /// Attaching to the raw tracepoints that every system call passes, `sys_enter` and `sys_exit`.
     /// Linux 4.17.
     RawSyscallTracepoints,
@@ -61,6 +64,7 @@ pub fn probe(feature: Feature) -> Answer {
         Feature::SocketFilter => answer(&load(ProgramType::SocketFilter, |_| {})),
         Feature::NamespaceHelper => answer(&load(ProgramType::Tracepoint, call_namespace_helper)),
         Feature::FetchingAtomics => answer(&load(ProgramType::SocketFilter, exchange_atomically)),
+        Feature::KernelReads => answer(&load(ProgramType::RawTracepoint, read_kernel_memory)),
         Feature::RawSyscallTracepoints => probe_raw_syscall_tracepoints(),
     }
 }
@@ -91,6 +95,16 @@ fn call_namespace_helper(asm: &mut Assembler) {
     asm.alu(AluOp::Add, Reg::R3, -8).comment("room for struct bpf_pidns_info");
     asm.mov(Reg::R4, 8).comment("its size");
     asm.call(Helper::GetNsCurrentPidTgid);
+}
+
+/// The verifier refuses the call with `EINVAL` when the function is not to be had.
+fn read_kernel_memory(asm: &mut Assembler) {
+    asm.call(Helper::GetCurrentTask);
+    asm.mov(Reg::R3, Reg::R0);
+    asm.mov(Reg::R1, Reg::R10);
+    asm.alu(AluOp::Add, Reg::R1, -8).comment("room for what is read");
+    asm.mov(Reg::R2, 8);
+    asm.call(Helper::ProbeReadKernel);
 }
 
 /// A kernel that knows only the atomic addition refuses the others with `EINVAL`.
@@ -144,8 +158,17 @@ pub fn counts_missed_runs() -> bool {
     kernel_version().is_some_and(|version| version >= (6, 7))
 }
 
+/// Whether a hash may take memory when a tracing program inserts an entry.
+///
+/// Older kernels take such a map as well, but warn in their log that it is unsafe: the memory would come
+/// from an allocator that the program may have interrupted (`check_map_prog_compatibility` in
+/// `kernel/bpf/verifier.c`, until Linux 6.1 brought `kernel/bpf/memalloc.c`). So this is by version.
+pub fn allocates_on_demand() -> bool {
+    kernel_version().is_some_and(|version| version >= (6, 1))
+}
+
 /// The first two numbers of the kernel's release, for the few things that cannot be tried out.
-pub(super) fn kernel_version() -> Option<(u32, u32)> {
+pub fn kernel_version() -> Option<(u32, u32)> {
     version(&uname().ok()?.release().to_string_lossy())
 }
 
@@ -160,7 +183,7 @@ mod tests {
     use super::*;
 
     /// Each feature, and the kernel that brought it.
-    const SINCE: [(Feature, (u32, u32)); 9] = [
+    const SINCE: [(Feature, (u32, u32)); 10] = [
         (Feature::HashMap, (3, 19)),
         (Feature::ArrayMap, (3, 19)),
         (Feature::MmapableArray, (5, 5)),
@@ -169,6 +192,7 @@ mod tests {
         (Feature::SocketFilter, (3, 19)),
         (Feature::NamespaceHelper, (5, 7)),
         (Feature::FetchingAtomics, (5, 12)),
+        (Feature::KernelReads, (5, 5)),
         (Feature::RawSyscallTracepoints, (4, 17)),
     ];
 

@@ -14,6 +14,8 @@ pub mod sys;
 mod verifier;
 
 pub use attach::{Attachment, Tracepoint, attach, attach_raw};
-pub use features::{Answer, Feature, counts_missed_runs, probe};
+pub use features::{
+    Answer, Feature, allocates_on_demand, counts_missed_runs, kernel_version, probe,
+};
 pub use load::{LoadedProgram, load, verifier_log};
 pub use verifier::{Fault, VerifierError};

@@ -31,6 +31,8 @@ const BPF_RAW_TRACEPOINT_OPEN: i32 = 17;
 /// The length of a map's or program's name with the ending zero (`BPF_OBJ_NAME_LEN`).
 pub const NAME_BYTES: usize = 16;
 
+/// `BPF_F_NO_PREALLOC`: a hash takes memory for an entry when it is inserted. Linux 4.6.
+pub const NO_PREALLOC: u32 = 1 << 0;
 /// `BPF_F_MMAPABLE`: the array's values can be mapped into memory. Linux 5.5.
 pub const MMAPABLE: u32 = 1 << 10;
 
@@ -70,7 +72,7 @@ pub struct MapSpec<'a> {
     pub value_size: u32,
     /// How many values at most; an array has exactly that many.
     pub max_entries: u32,
-    /// 0 or [`MMAPABLE`].
+    /// 0, [`MMAPABLE`] or [`NO_PREALLOC`].
     pub flags: u32,
     /// Shown by bpftool, cut to 15 bytes.
     pub name: &'a str,

@@ -8,10 +8,10 @@ use nix::errno::Errno;
 use super::plain::{Plain, to_bytes};
 use crate::error::{Result, Step};
 use crate::loader::refusal;
-use crate::loader::sys::{self, MapFd, MapSpec, MapType};
+use crate::loader::sys::{self, MapFd, MapSpec, MapType, NO_PREALLOC};
 
-/// A hash map in the kernel (`BPF_MAP_TYPE_HASH`, Linux 3.19), with room for all its entries taken
-/// when it is created, so that an insertion never waits for memory. Dropping it closes it.
+/// A hash map in the kernel (`BPF_MAP_TYPE_HASH`, Linux 3.19), that owns its descriptor. Dropping it
+/// closes it.
 #[derive(Debug)]
 pub struct HashMap<K, V> {
     fd: MapFd,
@@ -19,18 +19,32 @@ pub struct HashMap<K, V> {
 }
 
 impl<K: Plain, V: Plain> HashMap<K, V> {
-    /// Creates a map with room for `max_entries`. bpftool shows 15 bytes of the name.
+    /// Creates a map with room for `max_entries`, taken now, so that an insertion never fails for want of
+    /// memory. bpftool shows 15 bytes of the name.
     ///
     /// # Errors
     /// [`Kind::Permission`](crate::error::Kind::Permission) without the privilege, else as
     /// [`sys::map_create`].
     pub fn create(name: &str, max_entries: u32) -> Result<Self> {
+        Self::create_with(name, max_entries, 0)
+    }
+
+    /// The same, with memory taken for each entry when it is inserted. For tracing programs that is safe
+    /// since Linux 6.1, see [`allocates_on_demand`](crate::loader::allocates_on_demand).
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_growing(name: &str, max_entries: u32) -> Result<Self> {
+        Self::create_with(name, max_entries, NO_PREALLOC)
+    }
+
+    fn create_with(name: &str, max_entries: u32, flags: u32) -> Result<Self> {
         let spec = MapSpec {
             map_type: MapType::Hash,
             key_size: K::BYTES as u32,
             value_size: V::BYTES as u32,
             max_entries,
-            flags: 0,
+            flags,
             name,
         };
         let fd = refusal::with_memlock(|| sys::map_create(spec))

@@ -22,9 +22,9 @@ struct Use {
 }
 
 const NOTHING_MEASURED: &str = "nothing can be measured";
-const NOTHING_LOST: &str = "rlat itself does not use them, so nothing is lost";
+const RAW_ONLY: &str = "calls can be traced on the raw tracepoints only, at a cost for all others";
 
-const USES: [Use; 9] = [
+const USES: [Use; 10] = [
     Use {
         feature: Feature::HashMap,
         about: "hash maps",
@@ -49,8 +49,8 @@ const USES: [Use; 9] = [
     Use {
         feature: Feature::TracepointProgram,
         about: "tracepoint programs",
-        needed: true,
-        cost: NOTHING_MEASURED,
+        needed: false,
+        cost: RAW_ONLY,
         next: "use a kernel with CONFIG_BPF_EVENTS",
     },
     Use {
@@ -66,6 +66,13 @@ const USES: [Use; 9] = [
         needed: false,
         cost: "calls can be traced through tracefs and perf only",
         next: "use Linux 4.17 or newer with CONFIG_BPF_EVENTS",
+    },
+    Use {
+        feature: Feature::KernelReads,
+        about: "kernel reads",
+        needed: false,
+        cost: "on raw tracepoints, descriptors and calls of 32-bit programs are not seen",
+        next: "use Linux 5.5 or newer, and boot without `lockdown=confidentiality`",
     },
     Use {
         feature: Feature::SocketFilter,
@@ -85,29 +92,42 @@ const USES: [Use; 9] = [
         feature: Feature::FetchingAtomics,
         about: "atomics",
         needed: false,
-        cost: NOTHING_LOST,
-        next: "for programs of your own with them, use Linux 5.12 or newer",
+        cost: "starts are kept in a hash, which costs each measured call more",
+        next: "use Linux 5.12 or newer",
     },
 ];
 
-/// What this kernel has, in the order in which a measurement needs it.
+/// What this kernel has, in the order in which a measurement needs it. A tracefs that the user named
+/// is to be used, or nothing.
 pub(super) fn questions(
     own: Result<&Target, &Error>,
     tracefs: Result<&Tracefs, &Error>,
+    tracefs_is_given: bool,
     privileges: &Privileges,
 ) -> Vec<Question> {
     let needed = |about, verdict| Question { about, needed: true, verdict };
+    // Without these, the raw tracepoints will do.
+    let raw = probe(Feature::RawSyscallTracepoints) == Answer::Yes;
+    let cost = if raw { RAW_ONLY } else { NOTHING_MEASURED };
+    // What is not to be had is not missed then, but what is there is used.
+    let on_own = !raw || tracefs.is_ok_and(|tracefs| tracefs.has_category("syscalls"));
+    let depends = |about, needed, verdict| Question { about, needed, verdict };
     let nested = own.is_ok_and(|own| matches!(own.namespace, PidNamespace::Other { .. }));
     let mut questions = vec![
         needed("proc", proc(own)),
-        needed("tracefs", tracefs_verdict(tracefs)),
-        needed("syscall tracepoints", tracepoints(tracefs.ok())),
-        needed("perf events", perf_events(privileges)),
+        depends("tracefs", !raw || tracefs_is_given, tracefs_verdict(tracefs, cost)),
+        depends("syscall tracepoints", on_own, tracepoints(tracefs.ok(), cost)),
+        depends("perf events", on_own, perf_events(privileges, cost)),
     ];
     questions.extend(USES.iter().map(|used| Question {
         about: used.about,
         // Where rlat lives in such a namespace, so does everything that it can measure.
-        needed: used.needed || nested && used.feature == Feature::NamespaceHelper,
+        needed: match used.feature {
+            Feature::NamespaceHelper => nested,
+            Feature::TracepointProgram => on_own,
+            Feature::RawTracepointProgram | Feature::RawSyscallTracepoints => !on_own,
+            _ => used.needed,
+        },
         verdict: feature(used, privileges),
     }));
     questions.push(Question {
@@ -121,18 +141,18 @@ pub(super) fn questions(
 fn proc(own: Result<&Target, &Error>) -> Verdict {
     match own {
         Ok(_) => Verdict::yes("mounted for the PID namespace of this process"),
-        Err(error) => refused(error),
+        Err(error) => refused(error, NOTHING_MEASURED),
     }
 }
 
-fn tracefs_verdict(tracefs: Result<&Tracefs, &Error>) -> Verdict {
+fn tracefs_verdict(tracefs: Result<&Tracefs, &Error>, cost: &str) -> Verdict {
     match tracefs {
         Ok(tracefs) => Verdict::yes(tracefs.to_string()),
-        Err(error) => refused(error),
+        Err(error) => refused(error, cost),
     }
 }
 
-fn tracepoints(tracefs: Option<&Tracefs>) -> Verdict {
+fn tracepoints(tracefs: Option<&Tracefs>, cost: &str) -> Verdict {
     let Some(tracefs) = tracefs else {
         return Verdict::could_not_tell("tracefs lists them");
     };
@@ -141,23 +161,23 @@ fn tracepoints(tracefs: Option<&Tracefs>) -> Verdict {
         Err(error) if error.kind == Kind::Permission => {
             Verdict::could_not_tell(format!("{}: {}", error.object, error.cause))
         }
-        Err(error) => refused(&error),
+        Err(error) => refused(&error, cost),
     }
 }
 
-fn perf_events(privileges: &Privileges) -> Verdict {
+fn perf_events(privileges: &Privileges, cost: &str) -> Verdict {
     let opened = cpus::first_online().map(perf_event_open_dummy);
     match opened {
         Ok(Ok(_)) => Verdict::yes("perf_event_open(2) for all processes"),
         Ok(Err(errno @ (Errno::EPERM | Errno::EACCES))) => Verdict::no(
-            format!("{errno}: {NOTHING_MEASURED}"),
+            format!("{errno}: {cost}"),
             "see capabilities, seccomp and perf_event_paranoid",
         ),
         Ok(Err(Errno::ENOSYS)) if privileges.seccomp == Some(0) => {
-            Verdict::no(NOTHING_MEASURED, "use a kernel with CONFIG_PERF_EVENTS")
+            Verdict::no(cost, "use a kernel with CONFIG_PERF_EVENTS")
         }
         Ok(Err(errno)) => untold(errno),
-        Err(error) => refused(&error),
+        Err(error) => refused(&error, cost),
     }
 }
 
@@ -184,11 +204,8 @@ fn missed_runs(counted: bool) -> Verdict {
 }
 
 /// An error of rlat as the answer to a question.
-fn refused(error: &Error) -> Verdict {
-    Verdict::no(
-        format!("{}: {}: {NOTHING_MEASURED}", error.object, error.cause),
-        error.next.as_str(),
-    )
+fn refused(error: &Error, cost: &str) -> Verdict {
+    Verdict::no(format!("{}: {}: {cost}", error.object, error.cause), error.next.as_str())
 }
 
 fn untold(errno: Errno) -> Verdict {

@@ -84,8 +84,9 @@ impl Preflight {
     pub fn look(tracefs: Option<&Path>) -> Self {
         let privileges = Privileges::read();
         let own = Target::open(std::process::id());
-        let tracefs = Tracefs::open(tracefs);
-        let features = features::questions(own.as_ref(), tracefs.as_ref(), &privileges);
+        let found = Tracefs::open(tracefs);
+        let features =
+            features::questions(own.as_ref(), found.as_ref(), tracefs.is_some(), &privileges);
         let refusal = trial::measurement(own, tracefs).err();
         let mut questions = settings::questions(&privileges, refusal.is_none());
         questions.extend(features);

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::InFlight;
-use super::layout::{
-    Counter, NO_CALL, OTHER, ROWS, Row, Slot, SlotState, call_name, histogram_bucket,
-};
+use super::layout::{Counter, NO_CALL, OTHER, ROWS, Row, call_name, histogram_bucket, row_of};
 use crate::histogram::{Histogram, Unit};
+use crate::latency::layout::{Slot, SlotState};
 use crate::latency::{ClosedBy, Ledger, Lost, MissedRuns};
 
 /// The whole result of a survey.
@@ -65,12 +64,12 @@ pub(super) fn add_up<'a>(
     for slot in slots {
         match slot.state() {
             SlotState::Nothing => {}
-            SlotState::Held { ns } => sums[slot.row()].add_held(ns),
+            SlotState::Held { ns } => sums[row_of(*slot)].add_held(ns),
             SlotState::InCall { .. } => ledger.in_flight += 1,
         }
     }
     for slot in ended {
-        sums[slot.row()].counters[Counter::EndedWithoutExit as usize] += 1;
+        sums[row_of(*slot)].counters[Counter::EndedWithoutExit as usize] += 1;
     }
     for sum in &sums {
         ledger.entered += sum.get(Counter::Entered);
@@ -197,12 +196,12 @@ mod tests {
         let regions =
             [region(&[(read, 2, 15, 15), (write, 1, 20, 18)]), region(&[(read, 1, 9, 9)])];
         let slots = [
-            Slot { start_ns: 1, held_ns: 500, number: write.into(), ..Slot::default() },
-            Slot { start_ns: 77, number: u64::MAX, ..Slot::default() },
+            Slot { start_ns: 2, held_ns: 500, call: write.into(), ..Slot::default() },
+            Slot { start_ns: 77, call: u64::MAX, ..Slot::default() },
             Slot::default(),
         ];
         let rows = regions.iter().flatten().map(|words| Row::new(words));
-        let execve = Slot { number: call_number("execve").unwrap(), ..Slot::default() };
+        let execve = Slot { call: call_number("execve").unwrap(), ..Slot::default() };
         let (calls, ledger, not_entered) = add_up(rows, &slots, &[execve]);
 
         let found: Vec<_> = calls

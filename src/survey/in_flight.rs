@@ -9,9 +9,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::layout::{Slot, SlotState, call_name};
+use super::layout::call_name;
 use crate::latency::Elapsed;
 use crate::latency::in_flight::Blocked;
+use crate::latency::layout::{Slot, SlotState};
 use crate::process::{thread_name, tids};
 
 /// One call that had not returned.
@@ -36,7 +37,7 @@ pub(super) fn entered(slots: &BTreeMap<u32, (u32, Slot)>, closed_ns: u64) -> Vec
         .filter_map(|(tid, (pid, slot))| match slot.state() {
             SlotState::InCall { since_ns } => {
                 let elapsed = Duration::from_nanos(closed_ns.saturating_sub(since_ns));
-                Some(describe(*pid, *tid, slot.number, Elapsed::Exactly(elapsed)))
+                Some(describe(*pid, *tid, slot.call, Elapsed::Exactly(elapsed)))
             }
             SlotState::Nothing | SlotState::Held { .. } => None,
         })
@@ -64,7 +65,7 @@ pub(super) fn since_before(
 /// process. It has that one's id now, under which it returned, and no thread has the old one.
 pub(super) fn is_left_by_exec(pid: u32, tid: u32, slot: Slot) -> bool {
     matches!(slot.state(), SlotState::InCall { .. })
-        && matches!(&*call_name(slot.number), "execve" | "execveat")
+        && matches!(&*call_name(slot.call), "execve" | "execveat")
         && !tids(pid).contains(&tid)
 }
 
@@ -88,7 +89,7 @@ mod tests {
         let read = call_number("read").unwrap();
         let window = Duration::from_secs(1);
         let blocked = |tid| Blocked { pid: 1, tid, number: read as i64, argument: 3 };
-        let slot = |start_ns| (1, Slot { start_ns, number: read, ..Slot::default() });
+        let slot = |start_ns| (1, Slot { start_ns, call: read, ..Slot::default() });
         let slots = BTreeMap::from([(1, slot(0)), (2, slot(50))]);
         let calls =
             since_before(&slots, &[1, 2, 3, 4, 3].map(blocked), window, |blocked| blocked.tid != 4);

@@ -1,8 +1,9 @@
 //! The memory that a survey's programs and its reader share, laid out once for both.
 //!
 //! ```text
-//! rlat_control   array of 1, mapped      word 0: is the window open
-//! rlat_starts    hash, tid -> slot       which call a thread is in, and since when
+//! rlat_control   array of 1, mapped      word 0: is the window open; word 8: slots that are taken
+//! rlat_slots     array of 1, mapped      which call a thread is in, and since when; see
+//! rlat_starts    hash, tid -> slot       [`starts`](crate::latency::starts)
 //! rlat_calls     array, mapped           regions of 514 rows
 //! ```
 //!
@@ -23,11 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use syscalls::Sysno;
 
 use crate::histogram::log2::{RECORDED_K, bucket_count, bucket_index, bucket_range};
-pub use crate::latency::layout::SlotState;
-use crate::maps::Plain;
+use crate::latency::layout::Slot;
 
-/// The map from a thread (u32, as the initial PID namespace counts) to its [`Slot`].
-pub const STARTS_MAP: &str = "rlat_starts";
 /// The map with the rows of all regions.
 pub const CALLS_MAP: &str = "rlat_calls";
 
@@ -136,74 +134,9 @@ pub fn call_number(name: &str) -> Option<u64> {
     Sysno::from_str(name).ok().map(|number| number.id() as u64)
 }
 
-/// What is kept of a thread: its call, or what the last one left behind. It is inserted when the
-/// thread is seen first, changed in place from then on, and removed when the thread ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slot {
-    /// The clock in ns when the call began, or one of the two states below, which the clock has left
-    /// behind before the first process starts.
-    pub start_ns: u64,
-    /// The number of the call, as the register held it.
-    pub number: u64,
-    /// In state [`HELD`](Self::HELD), how long the call took in ns.
-    pub held_ns: u64,
-    /// The thread, as people see it. The key is its id in the initial PID namespace.
-    pub tid: u32,
-    /// The process, as people see it.
-    pub pid: u32,
-}
-
-impl Slot {
-    /// The thread is in no call.
-    pub const IDLE: i32 = 0;
-    /// The call was interrupted by a signal. If the thread goes on, it is recorded at the thread's
-    /// next call; if the signal was deadly, the thread ended inside of it.
-    pub const HELD: i32 = 1;
-
-    /// Offset of `start_ns` in bytes.
-    pub const START_NS: i16 = 0;
-    /// Offset of `number` in bytes.
-    pub const NUMBER: i16 = 8;
-    /// Offset of `held_ns` in bytes.
-    pub const HELD_NS: i16 = 16;
-    /// Offset of `tid` and `pid` in bytes.
-    pub const IDS: i16 = 24;
-
-    /// What the slot says at the end of the window.
-    pub fn state(self) -> SlotState {
-        match i32::try_from(self.start_ns) {
-            Ok(Self::IDLE) => SlotState::Nothing,
-            Ok(Self::HELD) => SlotState::Held { ns: self.held_ns },
-            _ => SlotState::InCall { since_ns: self.start_ns },
-        }
-    }
-
-    /// The row of its call: below [`NO_CALL`].
-    pub fn row(self) -> usize {
-        self.number.min(u64::from(OTHER)) as usize
-    }
-}
-
-impl Plain for Slot {
-    const BYTES: usize = 32;
-
-    fn write(&self, bytes: &mut [u8]) {
-        self.start_ns.write(&mut bytes[0..8]);
-        self.number.write(&mut bytes[8..16]);
-        self.held_ns.write(&mut bytes[16..24]);
-        self.tid.write(&mut bytes[24..28]);
-        self.pid.write(&mut bytes[28..32]);
-    }
-
-    fn read(bytes: &[u8]) -> Self {
-        Self {
-            start_ns: u64::read(&bytes[0..8]),
-            number: u64::read(&bytes[8..16]),
-            held_ns: u64::read(&bytes[16..24]),
-            tid: u32::read(&bytes[24..28]),
-            pid: u32::read(&bytes[28..32]),
-        }
-    }
+/// The row of the call that a slot is for: below [`NO_CALL`].
+pub(super) fn row_of(slot: Slot) -> usize {
+    slot.call.min(u64::from(OTHER)) as usize
 }
 
 #[cfg(test)]
@@ -220,19 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_written_where_instructions_look_for_it() {
-        let slot = Slot { start_ns: 11, number: 22, held_ns: 33, tid: 44, pid: 55 };
-        let mut bytes = [0; Slot::BYTES];
-        slot.write(&mut bytes);
-        let at = |offset: i16| u64::read(&bytes[offset as usize..][..8]);
-        assert_eq!((at(Slot::START_NS), at(Slot::NUMBER), at(Slot::HELD_NS)), (11, 22, 33));
-        assert_eq!(at(Slot::IDS), (55 << 32) + 44);
-        assert_eq!(Slot::read(&bytes), slot);
-    }
-
-    #[test]
     fn a_number_outside_of_the_table_is_no_call_of_it() {
-        let row = |number| Slot { number, ..Slot::default() }.row();
+        let row = |call| row_of(Slot { call, ..Slot::default() });
         assert_eq!(row(0), 0);
         assert_eq!(row(511), 511);
         for other in [512, 1 << 30, (1 << 30) + 1, u64::MAX] {

@@ -4,7 +4,7 @@
 //! pass two more, `sys_enter` and `sys_exit`, and as *raw* tracepoints these hand over the call's
 //! number and what it returned without the kernel copying anything together first. So:
 //!
-//! 1. [`enter_program`] writes the number and the time into the thread's [`Slot`](layout::Slot);
+//! 1. [`enter_program`] writes the number and the time into the thread's [`Slot`](crate::latency::layout::Slot);
 //! 2. [`exit_program`] takes the difference and adds it to the call's [`Row`](layout::Row);
 //! 3. after the window has closed, [`Survey::close`] adds the rows up to a [`Findings`].
 //!
@@ -25,5 +25,5 @@ mod run;
 pub use findings::{Findings, SurveyedCall};
 pub use in_flight::InFlight;
 pub use layout::call_name;
-pub use programs::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
+pub use programs::{Plan, Regions, enter_program, exit_program, thread_end_program};
 pub use run::Survey;

@@ -10,19 +10,18 @@
 
 use super::layout::{
     BUCKET_K, BUCKETS_OFFSET, CALLS_MAP, Counter, MOST_REGIONS, NO_CALL, NUMBERS, OTHER, ROWS,
-    STARTS_MAP, Slot,
 };
 use crate::insn::{
     AluOp, AssembleError, Assembler, AtomicOp, Helper, JumpOp, Label, Program,
-    Reg::{self, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10},
+    Reg::{self, R0, R1, R2, R3, R6, R7, R8, R9, R10},
     Size,
 };
-use crate::latency::layout::{CONTROL_MAP, WINDOW_OPEN};
-use crate::latency::programs::{
-    FIRST_RESTART_CODE, LAST_ERROR, LAST_RESTART_CODE, stack as scope_stack,
-};
+use crate::latency::extremes::emit_raise;
+use crate::latency::layout::{CONTROL_MAP, Slot, WINDOW_OPEN};
+use crate::latency::programs::{FIRST_RESTART_CODE, LAST_ERROR, LAST_RESTART_CODE, stack};
 use crate::latency::scope::emit_scope;
-use crate::latency::{Scope, emit_bucket_index_at};
+use crate::latency::starts::{emit_find_slot, emit_new_slot, emit_release};
+use crate::latency::{Extremes, Room, Scope, emit_bucket_index_at};
 
 /// What the programs are made for.
 #[derive(Clone, Debug)]
@@ -31,8 +30,10 @@ pub struct Plan {
     pub scope: Scope,
     /// Which region a CPU counts in.
     pub regions: Regions,
+    /// The size of the store of starts.
+    pub room: Room,
     /// How the largest latency is kept.
-    pub maximum: Maximum,
+    pub extremes: Extremes,
 }
 
 /// Which region a CPU counts in.
@@ -44,21 +45,6 @@ pub enum Regions {
     Shared,
 }
 
-/// How the largest latency of a row is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maximum {
-    /// By compare-and-exchange (Linux 5.12), which is right whoever else writes the row.
-    CompareExchange,
-    /// By a load and a store. It is right where no two CPUs share a region, and where the kernel does
-    /// not preempt programs: `__DO_TRACE` in `include/linux/tracepoint.h` disables preemption in the
-    /// kernels that have no compare-and-exchange.
-    LoadStore,
-}
-
-/// How often a compare-and-exchange is tried. Each failure means that another thread has raised the
-/// maximum in between, in the few instructions since; and all but a greater one are done with.
-const TRIES: usize = 4;
-
 /// The arguments of the raw tracepoints, in bytes from the context.
 mod argument {
     /// `sys_enter(struct pt_regs *regs, long id)`
@@ -67,27 +53,21 @@ mod argument {
     pub(super) const RESULT: i16 = 8;
 }
 
-/// Places on the stack, as offsets from r10, below and between those of [`scope_stack`].
-mod stack {
-    /// u32: the index of a row.
-    pub(super) const ROW: i16 = -8;
-    /// A new slot, 32 bytes.
-    pub(super) const SLOT: i16 = -64;
-}
-
 /// A call enters: remember which, and when.
 ///
 /// # Errors
 /// Never for any plan; the assembler's checks are passed on all the same.
 ///
 /// ```
-/// use rlat::latency::{Member, Scope};
+/// use rlat::latency::{Extremes, Member, Room, Scope};
 /// use rlat::process::PidNamespace;
-/// use rlat::survey::{Maximum, Plan, Regions, enter_program};
+/// use rlat::survey::{Plan, Regions, enter_program};
 ///
 /// let own = Member { namespace: PidNamespace::Initial, id: 1234 };
 /// let scope = Scope::Processes(vec![own]);
-/// let plan = Plan { scope, regions: Regions::OneEach, maximum: Maximum::CompareExchange };
+/// let room = Room { direct_slots: 1024, threads: 4096, on_demand: false };
+/// let extremes = Extremes::CompareExchange;
+/// let plan = Plan { scope, regions: Regions::OneEach, room, extremes };
 /// let program = enter_program(&plan)?;
 /// assert!(program.to_string().contains("if r9 < 512 goto"));
 /// # Ok::<(), rlat::insn::AssembleError>(())
@@ -99,11 +79,10 @@ pub fn enter_program(plan: &Plan) -> Result<Program, AssembleError> {
     let leftover = emit.asm.label("leftover");
     let fresh = emit.asm.label("fresh");
     let missed = emit.asm.label("missed");
+    let full = emit.asm.label("full");
 
-    emit.find_slot();
-    emit.asm.jump_if(JumpOp::Eq, R0, 0, new_thread).comment("its first call in the window");
+    emit_find_slot(&mut emit.asm, plan.room, new_thread);
     emit.asm.bind(have_slot);
-    emit.asm.mov(R7, R0).comment("r7 = the thread's slot");
     emit.asm.load(Size::DW, R1, R7, Slot::START_NS);
     emit.asm
         .jump_if(JumpOp::Ne, R1, Slot::IDLE, leftover)
@@ -111,7 +90,7 @@ pub fn enter_program(plan: &Plan) -> Result<Program, AssembleError> {
 
     emit.asm.bind(fresh);
     emit.asm.load(Size::DW, R9, R6, argument::NUMBER).comment("the number of the call");
-    emit.asm.store(Size::DW, R7, Slot::NUMBER, R9);
+    emit.asm.store(Size::DW, R7, Slot::CALL, R9);
     emit.find_row();
     emit.count(Counter::Entered);
     emit.asm.call(Helper::KtimeGetNs).comment("the last thing before the call itself");
@@ -121,7 +100,7 @@ pub fn enter_program(plan: &Plan) -> Result<Program, AssembleError> {
     // What the last call left: a held one is complete now, and a start means that its exit was missed.
     emit.asm.bind(leftover);
     emit.asm.mov(R8, R1);
-    emit.asm.load(Size::DW, R9, R7, Slot::NUMBER);
+    emit.asm.load(Size::DW, R9, R7, Slot::CALL);
     emit.find_row();
     emit.asm.jump_if(JumpOp::Ne, R8, Slot::HELD, missed);
     emit.asm.load(Size::DW, R8, R7, Slot::HELD_NS).comment("the thread outlived the signal");
@@ -133,10 +112,10 @@ pub fn enter_program(plan: &Plan) -> Result<Program, AssembleError> {
     emit.asm.jump(fresh);
 
     emit.asm.bind(new_thread);
-    emit.insert_slot();
-    emit.find_slot();
-    emit.asm.jump_if(JumpOp::Ne, R0, 0, have_slot);
+    emit_new_slot(&mut emit.asm, plan.room, full);
+    emit.asm.jump(have_slot);
     // No room for one more thread.
+    emit.asm.bind(full);
     emit.asm.load(Size::DW, R9, R6, argument::NUMBER);
     emit.find_row();
     emit.count(Counter::Entered);
@@ -158,16 +137,14 @@ pub fn exit_program(plan: &Plan) -> Result<Program, AssembleError> {
 
     emit.asm.call(Helper::KtimeGetNs).comment("the first thing after the call itself");
     emit.asm.mov(R8, R0).comment("r8 = now");
-    emit.find_slot();
-    emit.asm.jump_if(JumpOp::Eq, R0, 0, no_slot);
-    emit.asm.mov(R7, R0).comment("r7 = the thread's slot");
+    emit_find_slot(&mut emit.asm, plan.room, no_slot);
     emit.asm.load(Size::DW, R1, R7, Slot::START_NS);
     emit.asm.jump_if(JumpOp::Eq, R1, Slot::IDLE, not_entered);
     emit.asm.jump_if(JumpOp::Eq, R1, Slot::HELD, not_entered).comment("the held one has exited");
     emit.asm.mov(R2, Slot::IDLE);
     emit.asm.store(Size::DW, R7, Slot::START_NS, R2).comment("forget the start, come what may");
     emit.asm.alu(AluOp::Sub, R8, R1).comment("r8 = how long it took");
-    emit.asm.load(Size::DW, R9, R7, Slot::NUMBER).comment("a thread is in one call at a time");
+    emit.asm.load(Size::DW, R9, R7, Slot::CALL).comment("a thread is in one call at a time");
     emit.find_row();
     emit.asm.jump_if(JumpOp::Slt, R8, 0, negative);
 
@@ -199,8 +176,8 @@ pub fn exit_program(plan: &Plan) -> Result<Program, AssembleError> {
     emit.leave();
 
     emit.asm.bind(no_slot);
-    emit.insert_slot();
-    emit.asm.jump_if(JumpOp::Ne, R0, 0, emit.out).comment("full: its entry was counted as lost");
+    let out = emit.out;
+    emit_new_slot(&mut emit.asm, plan.room, out);
     emit.asm.mov(R9, NO_CALL as i32);
     emit.find_row_of_index();
     emit.count(Counter::ExitWithoutStart);
@@ -213,16 +190,16 @@ pub fn exit_program(plan: &Plan) -> Result<Program, AssembleError> {
 /// As [`enter_program`].
 pub fn thread_end_program(plan: &Plan) -> Result<Program, AssembleError> {
     let mut emit = Emitter::begin("rlat_thread_end", plan);
-    emit.find_slot();
-    emit.asm.jump_if(JumpOp::Eq, R0, 0, emit.out);
-    emit.asm.load(Size::DW, R8, R0, Slot::START_NS);
-    emit.asm.load(Size::DW, R9, R0, Slot::NUMBER);
-    emit.asm.load_map(R1, STARTS_MAP);
-    emit.pointer_to(R2, scope_stack::TID);
-    emit.asm.call(Helper::MapDeleteElem).comment("room for another thread");
-    emit.asm.jump_if(JumpOp::Eq, R8, Slot::IDLE, emit.out);
+    let release = emit.asm.label("release");
+    let out = emit.out;
+    emit_find_slot(&mut emit.asm, plan.room, out);
+    emit.asm.load(Size::DW, R1, R7, Slot::START_NS);
+    emit.asm.jump_if(JumpOp::Eq, R1, Slot::IDLE, release);
+    emit.asm.load(Size::DW, R9, R7, Slot::CALL);
     emit.find_row();
     emit.count(Counter::EndedWithoutExit);
+    emit.asm.bind(release);
+    emit_release(&mut emit.asm, plan.room);
     emit.finish()
 }
 
@@ -253,28 +230,6 @@ impl<'a> Emitter<'a> {
         self.asm.alu(AluOp::Add, register, i32::from(offset));
     }
 
-    /// r0 = the thread's slot, or null.
-    fn find_slot(&mut self) {
-        self.asm.load_map(R1, STARTS_MAP);
-        self.pointer_to(R2, scope_stack::TID);
-        self.asm.call(Helper::MapLookupElem).comment("r0 = the thread's slot, or null");
-    }
-
-    /// Inserts an idle slot for the thread. r0 = 0, or a negative errno when there is no room.
-    fn insert_slot(&mut self) {
-        self.asm.mov(R1, Slot::IDLE);
-        for field in [Slot::START_NS, Slot::NUMBER, Slot::HELD_NS] {
-            self.asm.store(Size::DW, R10, stack::SLOT + field, R1);
-        }
-        self.asm.load(Size::DW, R1, R10, scope_stack::IDS);
-        self.asm.store(Size::DW, R10, stack::SLOT + Slot::IDS, R1).comment("as people see it");
-        self.asm.load_map(R1, STARTS_MAP);
-        self.pointer_to(R2, scope_stack::TID);
-        self.pointer_to(R3, stack::SLOT);
-        self.asm.mov(R4, 0).comment("BPF_ANY");
-        self.asm.call(Helper::MapUpdateElem).comment("insert an idle slot");
-    }
-
     /// r9 = the row of the call with the number in r9, which is compared unsigned: -1 is not below.
     fn find_row(&mut self) {
         let has_own = self.asm.label("has_own_row");
@@ -293,9 +248,9 @@ impl<'a> Emitter<'a> {
         }
         self.asm.alu(AluOp::Mul, R0, ROWS as i32);
         self.asm.alu(AluOp::Add, R0, R9);
-        self.asm.store(Size::W, R10, stack::ROW, R0);
+        self.asm.store(Size::W, R10, stack::REGION, R0);
         self.asm.load_map(R1, CALLS_MAP);
-        self.pointer_to(R2, stack::ROW);
+        self.pointer_to(R2, stack::REGION);
         self.asm.call(Helper::MapLookupElem);
         self.asm.jump_if(JumpOp::Eq, R0, 0, self.out).comment("never: each number has one");
         self.asm.mov(R9, R0).comment("r9 = the row");
@@ -313,39 +268,12 @@ impl<'a> Emitter<'a> {
     fn record(&mut self) {
         self.count(Counter::Recorded);
         self.asm.atomic(AtomicOp::Add, R9, Counter::SumNs.offset(), R8);
-        match self.plan.maximum {
-            Maximum::CompareExchange => self.raise_maximum(),
-            Maximum::LoadStore => self.store_maximum(),
-        }
+        emit_raise(&mut self.asm, self.plan.extremes, R9, Counter::MaxNs.offset(), R8);
         emit_bucket_index_at(BUCKET_K, &mut self.asm, R8, R2, R3);
         self.asm.alu(AluOp::Lsh, R2, 3).comment("8 bytes each");
         self.asm.alu(AluOp::Add, R2, R9);
         self.asm.mov(R1, 1);
         self.asm.atomic(AtomicOp::Add, R2, BUCKETS_OFFSET, R1).comment("one more in that bucket");
-    }
-
-    /// The row's maximum is r8 or more afterwards, whoever else raises it meanwhile.
-    fn raise_maximum(&mut self) {
-        let done = self.asm.label("maximum_kept");
-        self.asm.load(Size::DW, R0, R9, Counter::MaxNs.offset());
-        for _ in 0..TRIES {
-            self.asm.jump_if(JumpOp::Le, R8, R0, done).comment("not the longest so far");
-            self.asm.mov(R2, R0);
-            self.asm
-                .atomic(AtomicOp::CmpXchg, R9, Counter::MaxNs.offset(), R8)
-                .comment("r0 = what was there: r8 replaces it if that is still the same");
-            self.asm.jump_if(JumpOp::Eq, R0, R2, done).comment("nobody came in between");
-        }
-        self.asm.bind(done);
-    }
-
-    /// The same in two steps, for kernels where nobody can come in between.
-    fn store_maximum(&mut self) {
-        let done = self.asm.label("maximum_kept");
-        self.asm.load(Size::DW, R1, R9, Counter::MaxNs.offset());
-        self.asm.jump_if(JumpOp::Le, R8, R1, done);
-        self.asm.store(Size::DW, R9, Counter::MaxNs.offset(), R8).comment("the longest so far");
-        self.asm.bind(done);
     }
 
     fn leave(&mut self) {

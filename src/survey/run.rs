@@ -8,21 +8,20 @@ use nix::errno::Errno;
 
 use super::findings::{Findings, add_up};
 use super::in_flight::{self, is_left_by_exec};
-use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row, STARTS_MAP, Slot};
-use super::programs::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
+use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row};
+use super::programs::{Plan, Regions, enter_program, exit_program, thread_end_program};
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::insn::{AssembleError, Program};
+use crate::insn::Program;
 use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids, is_ending};
-use crate::latency::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
-use crate::latency::measurement::{describe, monotonic_ns, require_namespace_helper};
-use crate::latency::part::{by_name, room_for_starts, unlikely};
+use crate::latency::layout::{CONTROL_MAP, CONTROL_WORDS, Slot, WINDOW_CLOSED, WINDOW_OPEN};
+use crate::latency::loading::{load_own, own_logs};
+use crate::latency::measurement::{monotonic_ns, require_namespace_helper};
+use crate::latency::starts::{STARTS_MAP, Starts};
 use crate::latency::subject::ScopeMaps;
-use crate::latency::{ClosedBy, MissedRuns, Subject};
+use crate::latency::{ClosedBy, Extremes, MissedRuns, Room, Subject};
 use crate::loader::sys::{self, ProgramType};
-use crate::loader::{
-    Answer, Attachment, Feature, LoadedProgram, attach_raw, load, probe, verifier_log,
-};
-use crate::maps::{HashMap, MmapableArray, cpus};
+use crate::loader::{Answer, Attachment, Feature, LoadedProgram, attach_raw, probe};
+use crate::maps::{MmapableArray, cpus};
 use crate::process::is_32_bit;
 
 /// Attached programs and the maps that they write to.
@@ -33,7 +32,7 @@ pub struct Survey<'a> {
     exit: (Program, LoadedProgram),
     thread_end: (Program, LoadedProgram),
     control: MmapableArray,
-    starts: HashMap<u32, Slot>,
+    starts: Starts,
     calls: MmapableArray,
     scope_maps: ScopeMaps,
     opened_ns: u64,
@@ -54,37 +53,31 @@ impl<'a> Survey<'a> {
             return Err(refuse_32_bit(target.pid));
         }
         let possible = cpus::possible_count()?;
-        let maximum = match probe(Feature::FetchingAtomics) {
-            Answer::Yes => Maximum::CompareExchange,
-            Answer::No | Answer::CouldNotTell(_) => Maximum::LoadStore,
+        let extremes = match probe(Feature::FetchingAtomics) {
+            Answer::Yes => Extremes::CompareExchange,
+            Answer::No | Answer::CouldNotTell(_) => Extremes::LoadStore,
         };
         // Without the exchange, only one CPU may write a row.
-        let (regions, count) = if possible > MOST_REGIONS && maximum == Maximum::CompareExchange {
+        let (regions, count) = if possible > MOST_REGIONS && extremes == Extremes::CompareExchange {
             (Regions::Shared, MOST_REGIONS)
         } else {
             (Regions::OneEach, possible)
         };
-        let plan = Plan { scope: subject.scope()?, regions, maximum };
+        let threads = subject.targets().iter().map(|target| target.threads).sum();
+        let room = Room::choose(threads, None);
+        let plan = Plan { scope: subject.scope()?, regions, room, extremes };
         let scope_maps = subject.create_maps()?;
-        let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
-        let threads: usize = subject.targets().iter().map(|target| target.threads).sum();
-        let room = room_for_starts(threads);
-        let starts = HashMap::create(STARTS_MAP, room)?;
-        steps(format!("map {STARTS_MAP}: hash, room for {room} threads"));
+        let control = MmapableArray::create(CONTROL_MAP, CONTROL_WORDS, 1)?;
+        let starts = Starts::create(room, steps)?;
         let calls = MmapableArray::create(CALLS_MAP, ROW_WORDS, count * ROWS)?;
         let row = ROW_WORDS * size_of::<u64>();
         steps(format!("map {CALLS_MAP}: {count} regions of {ROWS} rows of {row} bytes"));
 
         let maps = numbers(&scope_maps, &control, &starts, &calls);
-        let mut loaded = |program: std::result::Result<Program, AssembleError>| {
-            let program = program.map_err(|error| unlikely(&error))?;
-            let loaded = load(&program, ProgramType::RawTracepoint, &by_name(&maps))?;
-            steps(describe(&program, &loaded));
-            Ok((program, loaded))
-        };
-        let thread_end = loaded(thread_end_program(&plan))?;
-        let exit = loaded(exit_program(&plan))?;
-        let enter = loaded(enter_program(&plan))?;
+        let raw = ProgramType::RawTracepoint;
+        let thread_end = load_own(thread_end_program(&plan), raw, &maps, steps)?;
+        let exit = load_own(exit_program(&plan), raw, &maps, steps)?;
+        let enter = load_own(enter_program(&plan), raw, &maps, steps)?;
         // The entry last: an entry that is seen has its exit seen, too.
         let attachments = [
             attach_raw(&thread_end.1, c"sched_process_exit")?,
@@ -112,13 +105,8 @@ impl<'a> Survey<'a> {
     /// As [`verifier_log`].
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
         let maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
-        [&self.enter.0, &self.exit.0, &self.thread_end.0]
-            .into_iter()
-            .map(|program| {
-                let log = verifier_log(program, ProgramType::RawTracepoint, &by_name(&maps))?;
-                Ok((program.name(), log))
-            })
-            .collect()
+        let programs = [&self.enter.0, &self.exit.0, &self.thread_end.0].into_iter();
+        own_logs(programs, ProgramType::RawTracepoint, &maps)
     }
 
     /// Opens the window.
@@ -186,7 +174,7 @@ impl<'a> Survey<'a> {
     }
 
     fn set_window(&self, state: u64) {
-        for word in self.control.values().flatten() {
+        if let Some(word) = self.control.values().flatten().next() {
             word.store(state, Ordering::SeqCst);
         }
     }
@@ -209,16 +197,12 @@ impl<'a> Survey<'a> {
 fn numbers(
     scope: &ScopeMaps,
     control: &MmapableArray,
-    starts: &HashMap<u32, Slot>,
+    starts: &Starts,
     calls: &MmapableArray,
 ) -> Vec<(String, i32)> {
-    let own = [
-        (CONTROL_MAP, control.number()),
-        (STARTS_MAP, starts.number()),
-        (CALLS_MAP, calls.number()),
-    ];
+    let own = [(CONTROL_MAP, control.number()), (CALLS_MAP, calls.number())];
     let own = own.into_iter().map(|(name, number)| (name.to_owned(), number));
-    own.chain(scope.numbers()).collect()
+    own.chain(starts.numbers()).chain(scope.numbers()).collect()
 }
 
 fn refuse_32_bit(pid: u32) -> Error {

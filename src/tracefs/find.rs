@@ -83,6 +83,11 @@ impl Tracefs {
         &self.root
     }
 
+    /// Whether it has tracepoints of that category, such as `syscalls`.
+    pub fn has_category(&self, category: &str) -> bool {
+        self.root.join("events").join(category).is_dir()
+    }
+
     /// How it was come by.
     pub fn how(&self) -> Found {
         self.how

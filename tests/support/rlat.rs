@@ -45,6 +45,12 @@ impl Rlat {
         Self::with_open_window(&mut rlat(["-v", "-d", "0", &pid.to_string(), &fd.to_string()]))
     }
 
+    /// Starts a measurement with these arguments until it is interrupted, and returns when its window is
+    /// open.
+    pub(crate) fn measure_with(args: &[&str]) -> Self {
+        Self::with_open_window(rlat(["-v", "-d", "0"]).args(args))
+    }
+
     /// Runs a command that becomes `rlat -v`, and returns when its window is open.
     pub(crate) fn with_open_window(command: &mut Command) -> Self {
         let mut rlat = Self::spawn(command.stdout(Stdio::piped()));
