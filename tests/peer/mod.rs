@@ -1,7 +1,8 @@
 //! bpftrace, to compare with: the one that is installed, or the newest one, where `scripts/newest-bpftrace`
 //! has made a folder with it and names that in `RLAT_NEWEST_BPFTRACE`.
 
-#![allow(clippy::expect_used)] // A failure here fails the test.
+// Each file of tests needs a part of it, and a failure in any part fails the test.
+#![allow(dead_code, clippy::expect_used)]
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, PipeWriter, Read, Write as _, pipe};
