@@ -18,7 +18,9 @@ use ::rlat::histogram::{Histogram, Linear, LinearHistogram, Unit};
 use ::rlat::report::Labels;
 use ::rlat::report::rows::{histogram_rows, linear_rows};
 
+use nix::sys::signal::Signal;
 use peer::Bpftrace;
+use serde_json::Value;
 use support::{Report, Rlat, Workload, can_measure, rlat};
 
 /// How often a comparison is tried anew when somebody else's bpf(2) calls made the kernel skip programs.
@@ -251,4 +253,59 @@ fn each_call_of_known_length_is_in_the_same_step() {
     if can_compare() {
         each_call_of_known_length_is_in_the_same_bucket(&LINEAR, [5, 15, 26, 240]);
     }
+}
+
+/// What is in the lines of that type.
+fn json_lines(text: &str, of_type: &str) -> Vec<Value> {
+    // Both also write lines that are no JSON, or of types of their own.
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["type"] == of_type).map(|mut line| line["data"].take()).collect()
+}
+
+#[test]
+fn maps_and_histograms_are_the_same_in_json() {
+    const DELAYS_MS: [u64; 3] = [3, 12, 25];
+    if !can_compare() {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock();
+    let mut workload = Workload::start(["input", "1"]);
+    let tid = workload.start_reading(1)[0];
+    let pid = workload.pid;
+    // It counts the calls that have returned, as rlat does.
+    let script = format!(
+        "tracepoint:syscalls:sys_enter_read /pid == {pid}/ {{ @start[tid] = nsecs; }}
+        tracepoint:syscalls:sys_exit_read /@start[tid]/ {{
+            @calls = count();
+            @read_us = hist((nsecs - @start[tid]) / 1000);
+            delete(@start[tid]);
+        }}
+        END {{ clear(@start); }}"
+    );
+    for _ in 0..ROUNDS {
+        let bpftrace = Bpftrace::attach_with(&["-f", "json"], &script);
+        let mut command = rlat(["-v", "-d", "0", "-f", "json", &pid.to_string()]);
+        let rlat = Rlat::with_open_window(&mut command);
+        // This call began before anybody was there to see it.
+        workload.write(b"x");
+        workload.report("took ");
+        let mut made = Made::default();
+        for delay in DELAYS_MS {
+            made.call_of(Duration::from_millis(delay), POWERS.label, &mut workload, tid);
+        }
+        workload.wait_until_in_read(tid);
+        rlat.send(Signal::SIGINT);
+        let (ours, theirs) = (rlat.ended().stdout, bpftrace.end());
+        let missed = json_lines(&ours, "end")[0]["missed_runs"].take();
+        let was_disturbed = missed.as_object().is_some_and(|m| m.values().any(|runs| *runs != 0));
+        // Of a call that a busy machine made longer, nobody knows the bucket.
+        if was_disturbed || made.unknown > 0 {
+            continue;
+        }
+        assert_eq!(json_lines(&ours, "map"), json_lines(&theirs, "map"), "{ours}{theirs}");
+        assert_eq!(json_lines(&ours, "hist"), json_lines(&theirs, "hist"), "{ours}{theirs}");
+        assert_eq!(json_lines(&ours, "map")[0]["@calls"], DELAYS_MS.len(), "{ours}{theirs}");
+        return;
+    }
+    requirements::skip("the machine was too busy for the lengths of all calls to be known");
 }

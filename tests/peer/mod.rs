@@ -47,8 +47,14 @@ impl Bpftrace {
     /// Starts it, and returns when it is attached. It says nothing of that, but it starts the command
     /// of its option -c only then; and that is a cat(1), which tells by giving back a line of ours.
     pub(crate) fn attach(script: &str) -> Self {
+        Self::attach_with(&[], script)
+    }
+
+    /// The same with these options.
+    pub(crate) fn attach_with(options: &[&str], script: &str) -> Self {
         let (stdin, mut cat) = pipe().expect("a pipe can be had");
         let mut child = bpftrace_command()
+            .args(options)
             .args(["-c", "/bin/cat", "-e", script])
             .stdin(stdin)
             .stdout(Stdio::piped())
