@@ -1,5 +1,7 @@
 //! rlat and bpftrace on the same process at the same time: the same number of calls, and each call whose
 //! length is known in the same bucket.
+//!
+//! That is the bpftrace that is installed. `scripts/newest-bpftrace --agree` runs these tests with the newest.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // All of this file is tests.
 
@@ -12,12 +14,14 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rlat::histogram::{Histogram, Unit};
-use rlat::report::Labels;
-use rlat::report::rows::histogram_rows;
+use ::rlat::histogram::{Histogram, Linear, LinearHistogram, Unit};
+use ::rlat::report::Labels;
+use ::rlat::report::rows::{histogram_rows, linear_rows};
 
+use nix::sys::signal::Signal;
 use peer::Bpftrace;
-use support::{Report, Rlat, Workload, can_measure};
+use serde_json::Value;
+use support::{Report, Rlat, Workload, can_measure, rlat};
 
 /// How often a comparison is tried anew when somebody else's bpf(2) calls made the kernel skip programs.
 const ROUNDS: usize = 10;
@@ -25,15 +29,54 @@ const ROUNDS: usize = 10;
 /// bpftrace calls bpf(2) on its maps when it starts and ends, and would disturb the other test.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Which buckets both are asked for.
+struct Buckets {
+    /// An expression of bpftrace, of a length in us.
+    theirs: &'static str,
+    /// Options of rlat.
+    ours: &'static [&'static str],
+    /// The label of the row for a call of that length.
+    label: fn(Duration) -> String,
+}
+
+const POWERS: Buckets =
+    Buckets { theirs: "hist($us)", ours: &[], label: |length| label_of(length, 0) };
+
+const QUARTERS: Buckets =
+    Buckets { theirs: "hist($us, 2)", ours: &["-b", "2"], label: |length| label_of(length, 2) };
+
+/// Of a width that every bpftrace labels alike: old ones write K for each multiple of 1,024.
+const LINEAR: Buckets = Buckets {
+    theirs: "lhist($us, 0, 189000, 10500)",
+    ours: &["--linear", "0,189000,10500"],
+    label: |length| {
+        let mut histogram = LinearHistogram::new(Linear::new(0, 189_000, 10_500).unwrap());
+        histogram.record(length.as_micros() as u64);
+        only_label(&linear_rows(&histogram, Unit::Us, Labels::Power))
+    },
+};
+
+fn label_of(length: Duration, k: u32) -> String {
+    let mut histogram = Histogram::new(Unit::Us);
+    histogram.record(length.as_nanos() as u64);
+    only_label(&histogram_rows(&histogram.rows(k), Unit::Us, Labels::Power))
+}
+
+fn only_label(row: &str) -> String {
+    rows(row).into_keys().next().unwrap().to_owned()
+}
+
 /// What bpftrace is to count: each call, and the lengths of those that return.
-fn script(pid: u32) -> String {
+fn script(pid: u32, buckets: &Buckets) -> String {
+    let buckets = buckets.theirs;
     format!(
         "tracepoint:syscalls:sys_enter_read /pid == {pid}/ {{
             @calls = count();
             @start[tid] = nsecs;
         }}
         tracepoint:syscalls:sys_exit_read /@start[tid]/ {{
-            @read_us = hist((nsecs - @start[tid]) / 1000);
+            $us = (nsecs - @start[tid]) / 1000;
+            @read_us = {buckets};
             delete(@start[tid]);
         }}
         END {{ clear(@start); }}"
@@ -61,19 +104,16 @@ fn rows(text: &str) -> BTreeMap<&str, u64> {
         .collect()
 }
 
-/// The label of the row for a call of that length.
-fn label(length: Duration) -> String {
-    let mut histogram = Histogram::new(Unit::Us);
-    histogram.record(length.as_nanos() as u64);
-    let row = histogram_rows(&histogram.rows(0), Unit::Us, Labels::Power);
-    rows(&row).into_keys().next().unwrap().to_owned()
-}
-
 /// Measures by both until no program was skipped. `drive` makes the calls.
-fn by_both<T>(workload: &mut Workload, drive: impl Fn(&mut Workload) -> T) -> (T, Report, String) {
+fn by_both<T>(
+    workload: &mut Workload,
+    buckets: &Buckets,
+    drive: impl Fn(&mut Workload) -> T,
+) -> (T, Report, String) {
     for _ in 0..ROUNDS {
-        let bpftrace = Bpftrace::attach(&script(workload.pid));
-        let rlat = Rlat::measure(workload.pid);
+        let bpftrace = Bpftrace::attach(&script(workload.pid, buckets));
+        let mut command = rlat(["-v", "-d", "0", &workload.pid.to_string()]);
+        let rlat = Rlat::with_open_window(command.args(buckets.ours));
         let driven = drive(workload);
         let report = rlat.interrupt();
         let theirs = bpftrace.end();
@@ -95,7 +135,7 @@ fn many_fast_calls_of_several_threads_are_as_many_to_both() {
     }
     let _alone = ONE_AT_A_TIME.lock();
     let mut workload = Workload::start(["reads", &CALLS.to_string(), &THREADS.to_string()]);
-    let ((), report, theirs) = by_both(&mut workload, Workload::carry_out);
+    let ((), report, theirs) = by_both(&mut workload, &POWERS, Workload::carry_out);
     let all = CALLS * THREADS;
     assert_eq!(report.ledger.entered, all, "{report}");
     assert_eq!(report.ledger.recorded, all, "{report}");
@@ -116,7 +156,13 @@ impl Made {
     /// Has a waiting thread's call last for `delay` at least, and notes what its row must be: the call
     /// cannot be shorter than from when it was seen waiting until there is something to read, nor longer
     /// than the workload's own clock says.
-    fn call_of(&mut self, delay: Duration, workload: &mut Workload, tid: u32) {
+    fn call_of(
+        &mut self,
+        delay: Duration,
+        label: fn(Duration) -> String,
+        workload: &mut Workload,
+        tid: u32,
+    ) {
         workload.wait_until_in_read(tid);
         let seen = Instant::now();
         thread::sleep(delay);
@@ -145,26 +191,21 @@ impl Made {
     }
 }
 
-#[test]
-fn each_call_of_known_length_is_in_the_same_bucket_to_both() {
-    /// In the middle of a bucket each, so that both clocks read the same bucket.
-    const DELAYS_MS: [u64; 4] = [3, 12, 25, 200];
+/// The lengths are in the middle of a bucket each, so that both clocks read the same bucket.
+fn each_call_of_known_length_is_in_the_same_bucket(buckets: &Buckets, delays_ms: [u64; 4]) {
     const CALLS_EACH: usize = 4;
-    if !can_compare() {
-        return;
-    }
     let _alone = ONE_AT_A_TIME.lock();
     let mut workload = Workload::start(["input", "1"]);
     let tid = workload.start_reading(1)[0];
-    let (made, report, theirs) = by_both(&mut workload, |workload| {
+    let (made, report, theirs) = by_both(&mut workload, buckets, |workload| {
         // This call began before anybody was there to see it.
         workload.wait_until_in_read(tid);
         workload.write(b"x");
         workload.report("took ");
         let mut made = Made::default();
         for _ in 0..CALLS_EACH {
-            for delay in DELAYS_MS {
-                made.call_of(Duration::from_millis(delay), workload, tid);
+            for delay in delays_ms {
+                made.call_of(Duration::from_millis(delay), buckets.label, workload, tid);
             }
         }
         // One call more, that does not return while it is measured.
@@ -186,4 +227,85 @@ fn each_call_of_known_length_is_in_the_same_bucket_to_both() {
     if made.known.is_empty() {
         requirements::skip("the machine was too busy for any call's length to be known");
     }
+}
+
+#[test]
+fn each_call_of_known_length_is_in_the_same_power_of_two() {
+    if can_compare() {
+        each_call_of_known_length_is_in_the_same_bucket(&POWERS, [3, 12, 25, 200]);
+    }
+}
+
+#[test]
+fn each_call_of_known_length_is_in_the_same_quarter_of_a_power_of_two() {
+    if !can_compare() {
+        return;
+    }
+    if !peer::bpftrace_has_finer_buckets() {
+        eprintln!("only the newest bpftrace has such: see scripts/newest-bpftrace");
+        return;
+    }
+    each_call_of_known_length_is_in_the_same_bucket(&QUARTERS, [30, 60, 120, 245]);
+}
+
+#[test]
+fn each_call_of_known_length_is_in_the_same_step() {
+    if can_compare() {
+        each_call_of_known_length_is_in_the_same_bucket(&LINEAR, [5, 15, 26, 240]);
+    }
+}
+
+/// What is in the lines of that type.
+fn json_lines(text: &str, of_type: &str) -> Vec<Value> {
+    // Both also write lines that are no JSON, or of types of their own.
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["type"] == of_type).map(|mut line| line["data"].take()).collect()
+}
+
+#[test]
+fn maps_and_histograms_are_the_same_in_json() {
+    const DELAYS_MS: [u64; 3] = [3, 12, 25];
+    if !can_compare() {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock();
+    let mut workload = Workload::start(["input", "1"]);
+    let tid = workload.start_reading(1)[0];
+    let pid = workload.pid;
+    // It counts the calls that have returned, as rlat does.
+    let script = format!(
+        "tracepoint:syscalls:sys_enter_read /pid == {pid}/ {{ @start[tid] = nsecs; }}
+        tracepoint:syscalls:sys_exit_read /@start[tid]/ {{
+            @calls = count();
+            @read_us = hist((nsecs - @start[tid]) / 1000);
+            delete(@start[tid]);
+        }}
+        END {{ clear(@start); }}"
+    );
+    for _ in 0..ROUNDS {
+        let bpftrace = Bpftrace::attach_with(&["-f", "json"], &script);
+        let mut command = rlat(["-v", "-d", "0", "-f", "json", &pid.to_string()]);
+        let rlat = Rlat::with_open_window(&mut command);
+        // This call began before anybody was there to see it.
+        workload.write(b"x");
+        workload.report("took ");
+        let mut made = Made::default();
+        for delay in DELAYS_MS {
+            made.call_of(Duration::from_millis(delay), POWERS.label, &mut workload, tid);
+        }
+        workload.wait_until_in_read(tid);
+        rlat.send(Signal::SIGINT);
+        let (ours, theirs) = (rlat.ended().stdout, bpftrace.end());
+        let missed = json_lines(&ours, "end")[0]["missed_runs"].take();
+        let was_disturbed = missed.as_object().is_some_and(|m| m.values().any(|runs| *runs != 0));
+        // Of a call that a busy machine made longer, nobody knows the bucket.
+        if was_disturbed || made.unknown > 0 {
+            continue;
+        }
+        assert_eq!(json_lines(&ours, "map"), json_lines(&theirs, "map"), "{ours}{theirs}");
+        assert_eq!(json_lines(&ours, "hist"), json_lines(&theirs, "hist"), "{ours}{theirs}");
+        assert_eq!(json_lines(&ours, "map")[0]["@calls"], DELAYS_MS.len(), "{ours}{theirs}");
+        return;
+    }
+    requirements::skip("the machine was too busy for the lengths of all calls to be known");
 }

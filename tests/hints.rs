@@ -84,7 +84,7 @@ fn a_process_that_reads_with_another_call() {
     if !can_measure() {
         return;
     }
-    let mut target = Workload::start(["preads", "1000"]);
+    let mut target = Workload::start(["preads", "1000", "1"]);
     let pid = target.pid;
     let rlat = Rlat::measure(pid);
     target.carry_out();

@@ -8,12 +8,16 @@
 //!   counts 95 in a row that is now `[90, ...)`, and was `[100, ...)`;
 //! - K and M are used when the step is a multiple of 1,024, so that all edges look alike;
 //! - a bucket of one value is `[3]`, and was `[3, 4)`.
+//!
+//! What the newest prints for these values is in tests/data/newest/: tests/newest_golden.rs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // All of this file is tests.
 
+mod meta;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rlat::histogram::{Histogram, Linear, LinearHistogram, Unit};
 use rlat::latency::{Call, ClosedBy, Ledger, Outcome};
@@ -145,30 +149,7 @@ fn json_is_bpftraces_but_for_where_the_overflow_begins() {
 }
 
 fn json(golden: &Golden) -> String {
-    rlat::report::json::measurement(&meta(), &outcome(golden), View::default())
-}
-
-fn meta() -> rlat::report::meta::Meta {
-    use rlat::report::meta::{Cpus, Meta, Options, Whom};
-    Meta {
-        version: "0.0.0",
-        command_line: Vec::new(),
-        host: rlat::host::Host { kernel: None, architecture: None, distribution: None },
-        cpus: Cpus::default(),
-        started: SystemTime::UNIX_EPOCH,
-        syscalls: vec!["read".to_owned()],
-        subject: Whom::All,
-        targets: Vec::new(),
-        options: Options {
-            duration: None,
-            descriptors: Vec::new(),
-            returns: rlat::latency::Returns::Any,
-            unit: Unit::Us,
-            k: 0,
-            linear: None,
-        },
-        note: None,
-    }
+    rlat::report::json::measurement(&meta::meta(), &outcome(golden), View::default())
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::report::text::error_name;
 #[serde(tag = "type", content = "data", rename_all = "lowercase")]
 pub(super) enum Line<'a> {
     Meta(Box<Protocol<'a>>),
-    Map(Named<u64>),
+    Map(Named<Counted>),
     Hist(Named<Vec<Row>>),
     Summary(Summary<'a>),
     Ledger(LedgerCounts<'a>),
@@ -26,6 +26,21 @@ pub(super) struct Named<T>(pub(super) String, pub(super) T);
 impl<T: Serialize> Serialize for Named<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map([(&self.0, &self.1)])
+    }
+}
+
+/// A number in a line of bpftrace's shape. One that is no `f64`, as most above 2^53 are not, is a string,
+/// so that no reader rounds it: bpftrace 0.27 does the same, and 0.17 had numbers only.
+pub(super) struct Counted(pub(super) u64);
+
+impl Serialize for Counted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_whole_in_f64 = self.0 as f64 as u128 == u128::from(self.0);
+        if is_whole_in_f64 {
+            serializer.serialize_u64(self.0)
+        } else {
+            serializer.collect_str(&self.0)
+        }
     }
 }
 
@@ -121,21 +136,21 @@ pub(super) struct Linear {
 #[derive(serde::Serialize)]
 pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
-    min: Option<u64>,
+    min: Option<Counted>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<u64>,
-    count: u64,
+    max: Option<Counted>,
+    count: Counted,
 }
 
 impl From<&histogram::Row> for Row {
     fn from(row: &histogram::Row) -> Self {
-        Self { min: Some(row.min), max: Some(row.max), count: row.count }
+        Self { min: Some(Counted(row.min)), max: Some(Counted(row.max)), count: Counted(row.count) }
     }
 }
 
 impl From<&histogram::LinearRow> for Row {
     fn from(row: &histogram::LinearRow) -> Self {
-        Self { min: row.min, max: row.max, count: row.count }
+        Self { min: row.min.map(Counted), max: row.max.map(Counted), count: Counted(row.count) }
     }
 }
 

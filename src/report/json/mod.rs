@@ -6,8 +6,8 @@
 //! that had not returned, and `end` comes last. A file without `end` was cut off.
 //!
 //! `docs/json-schema.json` describes every line. Times are nanoseconds and their keys end in `_ns`; the
-//! buckets and percentiles count the unit that `meta` and `summary` name. All integers are whole, also those
-//! above 2^53, which some readers round.
+//! buckets and percentiles count the unit that `meta` and `summary` name. Above 2^53 are integers that some
+//! readers would round: in `hist` and `map` they are strings, as in bpftrace, in our own lines numbers.
 
 mod layout;
 mod lines;
@@ -22,8 +22,8 @@ use super::{View, counter_name, histogram_name};
 use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Outcome, Returns};
 use layout::write_line;
 use lines::{
-    CallInFlight, Cpus, End, Entries, Errors, LedgerCounts, Line, Linear, LostCounts, Missed,
-    Named, Options, Protocol, Row, Subject, Summary, Target, UnfollowedChildren,
+    CallInFlight, Counted, Cpus, End, Entries, Errors, LedgerCounts, Line, Linear, LostCounts,
+    Missed, Named, Options, Protocol, Row, Subject, Summary, Target, UnfollowedChildren,
 };
 
 /// The whole result: every line from `meta` to `end`, each ending in a line break.
@@ -133,7 +133,7 @@ pub fn end_line(outcome: &Outcome) -> String {
 /// What bpftrace would print for the same call.
 fn maps(text: &mut String, call: &Call, view: View, several: bool) {
     let counter = counter_name(&call.syscall, several);
-    write_line(text, &Line::Map(Named(counter, call.histogram.count())));
+    write_line(text, &Line::Map(Named(counter, Counted(call.histogram.count()))));
     let rows: Vec<Row> = match &call.linear {
         Some(linear) => linear.rows().iter().map(Row::from).collect(),
         None => call.histogram.rows(view.k).iter().map(Row::from).collect(),

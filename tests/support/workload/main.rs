@@ -11,7 +11,7 @@
 //!                                descriptor that it reports, and end all together
 //! workload mixed CALLS           at each order, CALLS calls on one descriptor, twice as many on
 //!                                another and three times as many on a third, in turn
-//! workload preads CALLS          at each order, CALLS calls of pread64() on /dev/zero
+//! workload preads CALLS THREADS  the same calls of pread64(): a pool of threads that share a descriptor
 //! workload ring                  has an io_uring, if the kernel lets it: it reports that
 //! workload input THREADS         from the first order on, THREADS threads read standard input, a
 //!                                byte a call, until its end
@@ -47,11 +47,15 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["reads", calls, threads] => reads(number(calls), number(threads)),
+        ["reads", calls, threads] => by_threads(number(calls), number(threads), |zero| {
+            read_byte(zero);
+        }),
         ["short", calls] => short(number(calls)),
         ["crowd", threads] => crowd(number(threads)),
         ["mixed", calls] => mixed(number(calls)),
-        ["preads", calls] => preads(number(calls)),
+        ["preads", calls, threads] => by_threads(number(calls), number(threads), |zero| {
+            zero.read_exact_at(&mut [0], 0).unwrap();
+        }),
         ["ring"] => ring(),
         ["input", threads] => input(number(threads)),
         ["handler"] => handler(),
@@ -108,7 +112,7 @@ fn zero() -> File {
     File::open("/dev/zero").unwrap()
 }
 
-fn reads(calls: usize, threads: usize) {
+fn by_threads(calls: usize, threads: usize, call: impl Fn(&File) + Sync) {
     let zero = zero();
     // The threads are there before the first order: to start one, the C library may read a file.
     let all_there = Barrier::new(threads + 1);
@@ -119,7 +123,7 @@ fn reads(calls: usize, threads: usize) {
                 loop {
                     all_there.wait();
                     for _ in 0..calls {
-                        read_byte(&zero);
+                        call(&zero);
                     }
                     all_there.wait();
                 }
@@ -180,17 +184,6 @@ fn mixed(calls: usize) {
                     read_byte(zero);
                 }
             }
-        }
-        orders.done();
-    }
-}
-
-fn preads(calls: usize) {
-    let zero = zero();
-    let orders = Orders::ready();
-    loop {
-        for _ in 0..calls {
-            zero.read_exact_at(&mut [0], 0).unwrap();
         }
         orders.done();
     }
