@@ -27,6 +27,7 @@ Examples:
   rlat -- dd if=f of=/dev/null  a command, from its first call to its end
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
+  rlat survey --follow -- make  the same for a command, and for all that it starts
   rlat list 'sys_enter_*read*'  what can be traced
   rlat check                    whether rlat can work here, and what is missing
 
@@ -138,11 +139,34 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 pub struct SurveyArgs {
     /// The processes to survey, with all their threads
-    #[arg(value_name = "PID", required = true, value_parser = id())]
+    #[arg(value_name = "PID", required_unless_present = "start", value_parser = id())]
     pub processes: Vec<u32>,
 
+    /// Survey also the processes that the surveyed ones fork from now on
+    #[arg(long)]
+    pub follow: bool,
+
+    /// Start this command, and survey it from its first call to its end
+    ///
+    /// The table goes to standard error. For input, output, signals and exit status see `rlat --help`.
+    #[arg(last = true, value_name = "CMD", conflicts_with = "processes")]
+    pub start: Vec<OsString>,
+
+    /// Run the command as this user, by name or number, with the groups of that user
+    #[arg(long, value_name = "NAME", requires = "start", conflicts_with = "processes")]
+    pub user: Option<String>,
+
     /// How long to survey: 500ms, 5s, 2m, 1h, or a number of seconds; 0 means until Ctrl-C
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    ///
+    /// A command is surveyed to its end if this is not given.
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        default_value_if("start", ArgPredicate::IsPresent, "0"),
+        value_parser = duration
+    )]
     pub duration: Duration,
 
     /// Show the loading steps and the verifier's log on standard error

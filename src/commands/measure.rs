@@ -1,5 +1,6 @@
 //! `rlat PID [FD]` and `rlat -- CMD`: measure for a while, print what was found.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::time::{Instant, SystemTime};
 
@@ -33,10 +34,10 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
     // the command is to find signals as rlat found them.
     let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
-    let mut command = launch(args)?;
+    let mut command = launch(&args.start, args.user.as_deref())?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
     let subject = match &command {
-        Some(command) => command_subject(args, command)?,
+        Some(command) => command_subject(args.follow, command)?,
         None => subject(args)?,
     };
     let around = Around { signals: &signals, output: &mut output, ready, started };
@@ -172,30 +173,34 @@ fn require_text_for_intervals(args: &MeasureArgs) -> Result<()> {
 }
 
 /// The process of the command to measure, if there is one. It waits.
-fn launch(args: &MeasureArgs) -> Result<Option<Launch>> {
-    if args.start.is_empty() {
+pub(super) fn launch(start: &[OsString], user: Option<&str>) -> Result<Option<Launch>> {
+    if start.is_empty() {
         return Ok(None);
     }
-    let user = args.user.as_deref().map(User::find).transpose()?;
-    Launch::stopped(&args.start, user.as_ref()).map(Some)
+    let user = user.map(User::find).transpose()?;
+    Launch::stopped(start, user.as_ref()).map(Some)
 }
 
-fn command_subject(args: &MeasureArgs, command: &Launch) -> Result<Subject> {
+pub(super) fn command_subject(follow: bool, command: &Launch) -> Result<Subject> {
     let mut target = Target::open(command.pid())?;
     target.name = command.name();
     let targets = vec![target];
-    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+    Ok(if follow { Subject::Family(targets) } else { Subject::Processes(targets) })
 }
 
 /// A terminal sends SIGINT to the command, too; the others come to rlat alone.
-fn pass_on(signals: &Signals, command: &Launch) {
+pub(super) fn pass_on(signals: &Signals, command: &Launch) {
     if let Some(signal) = signals.take().filter(|signal| *signal != Signal::SIGINT) {
         command.pass_on(signal);
     }
 }
 
 /// Waits for the command's end after that of the window. A signal that has come since is passed on.
-fn wait_for_command(command: &mut Launch, subject: &Subject, signals: &Signals) -> Result<u8> {
+pub(super) fn wait_for_command(
+    command: &mut Launch,
+    subject: &Subject,
+    signals: &Signals,
+) -> Result<u8> {
     if wait(subject, None, signals.wake(), None) == Ok(ClosedBy::Signal) {
         pass_on(signals, command);
     }

@@ -18,7 +18,7 @@
 
 mod bucket;
 mod collect;
-mod family;
+pub(crate) mod family;
 pub(crate) mod in_flight;
 pub mod layout;
 mod ledger;

@@ -363,7 +363,7 @@ pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> 
 }
 
 /// Children whose calls are in no number, as far as that is known.
-fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
+pub(super) fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
     let Unfollowed { no_room, missed_forks } = children;
     if no_room > 0 {
         writeln!(

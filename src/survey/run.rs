@@ -1,6 +1,7 @@
 //! One survey, from maps and programs to its findings. Its steps are those of a
 //! [`Measurement`](crate::latency::Measurement): attach, open, close, drop.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row, STAR
 use super::programs::{Maximum, Plan, Regions, enter_program, exit_program, thread_end_program};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{AssembleError, Program};
+use crate::latency::family::Family;
 use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids, is_ending};
 use crate::latency::layout::{CONTROL_MAP, WINDOW_CLOSED, WINDOW_OPEN};
 use crate::latency::measurement::{describe, monotonic_ns, require_namespace_helper};
@@ -24,6 +26,7 @@ use crate::loader::{
 };
 use crate::maps::{HashMap, MmapableArray, cpus};
 use crate::process::is_32_bit;
+use crate::tracefs::Tracefs;
 
 /// Attached programs and the maps that they write to.
 #[derive(Debug)]
@@ -36,6 +39,11 @@ pub struct Survey<'a> {
     starts: HashMap<u32, Slot>,
     calls: MmapableArray,
     scope_maps: ScopeMaps,
+    family: Option<Family>,
+    /// Processes that were seen to execute a 32-bit program.
+    turned_32_bit: BTreeSet<u32>,
+    /// The subject's processes when the window opened.
+    at_opening: Vec<u32>,
     opened_ns: u64,
     blocked_at_opening: Option<Vec<Blocked>>,
     _attachments: [Attachment; 3],
@@ -66,6 +74,8 @@ impl<'a> Survey<'a> {
         };
         let plan = Plan { scope: subject.scope()?, regions, maximum };
         let scope_maps = subject.create_maps()?;
+        // Before everything else: whoever is forked from now on is known when the window opens.
+        let family = follow(subject, &scope_maps, steps)?;
         let control = MmapableArray::create(CONTROL_MAP, 1, 1)?;
         let threads: usize = subject.targets().iter().map(|target| target.threads).sum();
         let room = room_for_starts(threads);
@@ -100,6 +110,9 @@ impl<'a> Survey<'a> {
             starts,
             calls,
             scope_maps,
+            family,
+            turned_32_bit: BTreeSet::new(),
+            at_opening: Vec::new(),
             opened_ns: 0,
             blocked_at_opening: None,
             _attachments: attachments,
@@ -111,21 +124,33 @@ impl<'a> Survey<'a> {
     /// # Errors
     /// As [`verifier_log`].
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
-        let maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
-        [&self.enter.0, &self.exit.0, &self.thread_end.0]
-            .into_iter()
-            .map(|program| {
-                let log = verifier_log(program, ProgramType::RawTracepoint, &by_name(&maps))?;
-                Ok((program.name(), log))
+        let mut maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
+        maps.extend(self.family.iter().flat_map(Family::maps));
+        let own = [&self.enter.0, &self.exit.0, &self.thread_end.0];
+        let own = own.map(|program| (program, ProgramType::RawTracepoint));
+        let of_family = self.family.iter().flat_map(Family::programs);
+        own.into_iter()
+            .chain(of_family.map(|program| (program, ProgramType::Tracepoint)))
+            .map(|(program, kind)| {
+                Ok((program.name(), verifier_log(program, kind, &by_name(&maps))?))
             })
             .collect()
     }
 
     /// Opens the window.
     pub fn open(&mut self) {
+        // As in `Measurement::open`: not while the window is open.
+        self.at_opening = self.processes();
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
         self.blocked_at_opening = self.blocked();
+    }
+
+    /// Looks whether a process executes a 32-bit program now, to remember it. A command begins only
+    /// after the window has opened, and when that closes there may be nobody left to look at.
+    pub fn look_for_32_bit(&mut self) {
+        let foreign = self.foreign();
+        self.turned_32_bit.extend(foreign);
     }
 
     /// How many calls have been recorded so far.
@@ -141,6 +166,7 @@ impl<'a> Survey<'a> {
         let blocked = self.blocked();
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
+        let unfollowed = self.family.as_ref().map(Family::unfollowed);
         // As in `Measurement::close`: a program that saw the window open may still be at work.
         if sys::wait_for_running_programs().is_err() {
             std::thread::sleep(Duration::from_millis(10));
@@ -162,14 +188,14 @@ impl<'a> Survey<'a> {
         });
         ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
         let entered = in_flight::entered(&slots, closed_ns);
-        let targets = self.subject.targets().iter().map(|target| target.pid);
         Ok(Findings {
             calls,
             ledger,
             not_entered,
             in_flight: entered.into_iter().chain(before.into_iter().flatten()).collect(),
             missed_runs: self.missed_runs(),
-            turned_32_bit: targets.filter(|pid| is_foreign(*pid)).collect(),
+            unfollowed,
+            turned_32_bit: (&self.turned_32_bit | &self.foreign()).into_iter().collect(),
             window,
             closed_by,
         })
@@ -177,8 +203,19 @@ impl<'a> Survey<'a> {
 
     /// Threads that are blocked in a call now; `None` where that cannot be known.
     fn blocked(&self) -> Option<Vec<Blocked>> {
-        let processes: Vec<u32> = self.subject.targets().iter().map(|target| target.pid).collect();
-        blocked_in_any_call(self.subject, &processes)
+        blocked_in_any_call(self.subject, &self.at_opening)
+    }
+
+    /// The subject's processes now, with the children that are followed.
+    fn processes(&self) -> Vec<u32> {
+        let named = || self.subject.targets().iter().map(|target| target.pid).collect();
+        self.scope_maps.members().unwrap_or_else(named)
+    }
+
+    /// Those of the named processes that execute a 32-bit program now.
+    fn foreign(&self) -> BTreeSet<u32> {
+        let named = self.subject.targets().iter().map(|target| target.pid);
+        named.filter(|pid| is_foreign(*pid)).collect()
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
@@ -203,6 +240,20 @@ impl<'a> Survey<'a> {
             thread_end: misses(&self.thread_end.1)?,
         })
     }
+}
+
+/// Follows the children, if the subject is a family. The tracepoints of forks hand a task's number over
+/// only in the form that tracefs describes.
+fn follow(
+    subject: &Subject,
+    scope_maps: &ScopeMaps,
+    steps: &mut dyn FnMut(String),
+) -> Result<Option<Family>> {
+    if !matches!(subject, Subject::Family(_)) {
+        return Ok(None);
+    }
+    let members: Vec<(String, i32)> = scope_maps.numbers().collect();
+    Family::follow(&Tracefs::open(None)?, &members, cpus::first_online()?, steps).map(Some)
 }
 
 /// All maps, by the names that programs use, and their descriptors.
