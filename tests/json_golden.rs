@@ -65,6 +65,7 @@ fn meta() -> Meta {
         }],
         options: Options {
             duration: Some(Duration::from_secs(30)),
+            interval: None,
             descriptors: Vec::new(),
             returns: Returns::Any,
             unit: Unit::Us,

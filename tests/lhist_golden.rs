@@ -161,6 +161,7 @@ fn meta() -> rlat::report::meta::Meta {
         targets: Vec::new(),
         options: Options {
             duration: None,
+            interval: None,
             descriptors: Vec::new(),
             returns: rlat::latency::Returns::Any,
             unit: Unit::Us,

@@ -300,7 +300,7 @@ pub struct MeasureArgs {
     pub interval: Option<Duration>,
 
     /// Redraw the histogram in place each --interval, or each second; where standard output is no
-    /// terminal that can do it, with -o, and with a command, print the intervals
+    /// terminal that can do it, with -o, with a command, and as JSON or CSV, print the intervals
     #[arg(long)]
     pub live: bool,
 
@@ -343,6 +343,14 @@ pub struct MeasureArgs {
     /// Where tracefs is mounted; found, or mounted for rlat alone, when not given
     #[arg(long, value_name = "DIR")]
     pub tracefs: Option<PathBuf>,
+}
+
+impl MeasureArgs {
+    /// How long each interval is, if any are to be shown.
+    pub(crate) fn interval_length(&self) -> Option<Duration> {
+        const REDRAW_EVERY: Duration = Duration::from_secs(1);
+        self.interval.or(self.live.then_some(REDRAW_EVERY))
+    }
 }
 
 /// Parses the arguments of this process.

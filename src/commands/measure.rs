@@ -21,7 +21,7 @@ use crate::latency::{ClosedBy, Measurement, Request, Subject, Syscall, wait};
 use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, csv, json, text};
+use crate::report::{View, text};
 use crate::tracefs::Tracefs;
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
@@ -30,7 +30,6 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     // Before anything is opened: a descriptor of that number must be the caller's, and none of ours.
     let ready = Ready::claim(args.ready_fd)?;
     require_place_for_note(args)?;
-    require_text_for_intervals(args)?;
     // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
     // the command is to find signals as rlat found them.
     let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
@@ -117,7 +116,7 @@ fn measure_subject(
         command.start()?;
     }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let mut shown = Shown::choose(args, view, opened, deadline, before);
+    let mut shown = Shown::choose(args, view, &meta, opened, deadline, before);
     let window =
         Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
     let (closed_by, written) = window.wait(&mut shown, &mut looks, output)?;
@@ -128,12 +127,7 @@ fn measure_subject(
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
-    let text = match args.format {
-        Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
-        Format::Json => json::measurement(&meta, &outcome, view),
-        Format::Csv => csv::measurement(&outcome, view),
-    };
-    let result = shown.finish(&outcome, &text, written, output);
+    let result = shown.finish(&meta, &outcome, written, output);
     match args.format {
         Format::Text if nothing_came(&outcome) => hints::print(&mut looks),
         // It has no place for them, and whoever gets it must know.
@@ -155,21 +149,6 @@ fn require_place_for_note(args: &MeasureArgs) -> Result<()> {
         return Err(usage("--note", "CSV has no place for it", "use -f json or -f text"));
     }
     Ok(())
-}
-
-/// The other formats have a place for one result only.
-fn require_text_for_intervals(args: &MeasureArgs) -> Result<()> {
-    let option = match (args.interval, args.live) {
-        (Some(_), _) => "--interval",
-        (None, true) => "--live",
-        (None, false) => return Ok(()),
-    };
-    match args.format {
-        Format::Text => Ok(()),
-        Format::Json | Format::Csv => {
-            Err(usage(option, "only text shows intervals", "use -f text, or leave it out"))
-        }
-    }
 }
 
 /// The process of the command to measure, if there is one. It waits.

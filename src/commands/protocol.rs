@@ -45,6 +45,7 @@ pub(super) fn protocol(
         targets: measured.collect(),
         options: Options {
             duration: Some(args.duration).filter(|time| !time.is_zero()),
+            interval: args.interval_length(),
             descriptors: descriptors.to_vec(),
             returns: args.returns.into(),
             unit: args.unit.into(),

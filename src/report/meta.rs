@@ -84,6 +84,8 @@ pub struct Measured {
 pub struct Options {
     /// For how long, at most; `None` means until a signal or the end of the targets.
     pub duration: Option<Duration>,
+    /// How long each interval is that is shown by itself; `None` means that there are none.
+    pub interval: Option<Duration>,
     /// Only calls on one of these descriptors; none means any.
     pub descriptors: Vec<u32>,
     /// Which calls were put into the histogram, by what they returned.

@@ -12,6 +12,8 @@ use crate::report::text::error_name;
 #[serde(tag = "type", content = "data", rename_all = "lowercase")]
 pub(super) enum Line<'a> {
     Meta(Box<Protocol<'a>>),
+    Interval(IntervalTimes),
+    Total(Total),
     Map(Named<u64>),
     Hist(Named<Vec<Row>>),
     Summary(Summary<'a>),
@@ -104,6 +106,7 @@ pub(super) struct Target<'a> {
 #[derive(serde::Serialize)]
 pub(super) struct Options<'a> {
     pub(super) duration_ns: Option<u128>,
+    pub(super) interval_ns: Option<u128>,
     pub(super) fd: &'a [u32],
     pub(super) ret: &'static str,
     pub(super) buckets: Option<u32>,
@@ -115,6 +118,19 @@ pub(super) struct Linear {
     pub(super) min: u64,
     pub(super) step: u64,
     pub(super) overflow_from: u64,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct IntervalTimes {
+    pub(super) number: u64,
+    pub(super) start_ns: u128,
+    pub(super) end_ns: u128,
+    pub(super) ended: String,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Total {
+    pub(super) intervals: u64,
 }
 
 /// A bucket; a linear histogram's row of too small values has no `min`, that of too large ones no `max`.
