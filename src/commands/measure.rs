@@ -30,6 +30,7 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     // Before anything is opened: a descriptor of that number must be the caller's, and none of ours.
     let ready = Ready::claim(args.ready_fd)?;
     require_place_for_note(args)?;
+    Syscall::require_names(&args.syscalls)?;
     // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
     // the command is to find signals as rlat found them.
     let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;

@@ -22,6 +22,7 @@ pub(crate) mod family;
 pub(crate) mod in_flight;
 pub mod layout;
 mod ledger;
+mod meant;
 pub(crate) mod measurement;
 mod outcome;
 pub(crate) mod part;

@@ -4,12 +4,13 @@ use std::str::FromStr;
 
 use syscalls::Sysno;
 
+use super::meant::{explain, require_names};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::loader::Tracepoint;
 use crate::tracefs::{Field, Tracefs};
 
 /// Names that stand for several system calls. Members that this kernel lacks are left out.
-const GROUPS: [(&str, &[&str]); 6] = [
+pub(super) const GROUPS: [(&str, &[&str]); 6] = [
     ("@read", &["read", "pread64", "readv", "preadv", "preadv2"]),
     ("@write", &["write", "pwrite64", "writev", "pwritev", "pwritev2"]),
     ("@sync", &["fsync", "fdatasync", "sync_file_range", "syncfs", "sync", "msync"]),
@@ -28,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Calls that do not come back, so that there is no latency.
-const NEVER_RETURN: [&str; 2] = ["exit", "exit_group"];
+pub(super) const NEVER_RETURN: [&str; 2] = ["exit", "exit_group"];
 
 /// A system call that can be measured on this kernel.
 #[derive(Clone, Debug)]
@@ -49,9 +50,10 @@ impl Syscall {
     /// The system calls of these names and groups, each once, in the order given.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for one that never returns or an unknown group, [`Kind::Unsupported`] for one
+    /// As [`require_names`](Self::require_names), [`Kind::Unsupported`] for one
     /// that this kernel has no tracepoints for, [`Kind::Permission`] when they may not be read.
     pub fn find_all(tracefs: &Tracefs, names: &[String]) -> Result<Vec<Self>> {
+        Self::require_names(names)?;
         let mut found: Vec<Self> = Vec::new();
         for name in names {
             let members = match GROUPS.iter().find(|(group, _)| group == name) {
@@ -60,8 +62,9 @@ impl Syscall {
                     .map(|member| Self::find(tracefs, member))
                     .filter(|member| !is_unsupported(member))
                     .collect::<Result<Vec<_>>>()?,
-                None if name.starts_with('@') => return Err(no_group(name)),
-                None => vec![Self::find(tracefs, name)?],
+                None => {
+                    vec![Self::find(tracefs, name).map_err(|error| explain(tracefs, name, error))?]
+                }
             };
             if members.is_empty() {
                 return Err(nothing_in(name));
@@ -73,6 +76,22 @@ impl Syscall {
             }
         }
         Ok(found)
+    }
+
+    /// Looks at names and groups as far as that needs no kernel: better before anything is opened.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] for what cannot be a name, a group that there is not, and a call that never
+    /// returns.
+    ///
+    /// ```
+    /// use rlat::latency::Syscall;
+    ///
+    /// let error = Syscall::require_names(&["@raed".to_owned()]).unwrap_err();
+    /// assert!(error.to_string().contains("near: @read"));
+    /// ```
+    pub fn require_names(names: &[String]) -> Result<()> {
+        require_names(names)
     }
 
     /// The names of a group's members, on any kernel; empty for an unknown group.
@@ -90,9 +109,6 @@ impl Syscall {
     }
 
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {
-        if NEVER_RETURN.contains(&name) {
-            return Err(never_returns(name));
-        }
         let tracepoint = |name: String| -> Result<Tracepoint> {
             let id = tracefs.tracepoint_id("syscalls", &name)?;
             Ok(Tracepoint { category: "syscalls".to_owned(), name, id })
@@ -150,15 +166,6 @@ fn lacks(tracepoint: &Tracepoint, field: &str) -> Error {
     }
 }
 
-fn never_returns(name: &str) -> Error {
-    usage(name, "it never returns, so that there is no latency", "name another system call")
-}
-
-fn no_group(name: &str) -> Error {
-    let groups = GROUPS.map(|(group, _)| group).join(", ");
-    usage(name, "there is no such group", &format!("the groups are {groups}"))
-}
-
 fn nothing_in(name: &str) -> Error {
     Error {
         kind: Kind::Unsupported,
@@ -166,16 +173,6 @@ fn nothing_in(name: &str) -> Error {
         object: name.to_owned(),
         cause: Cause::Text("this kernel has tracepoints for none of its members".to_owned()),
         next: "`rlat list 'sys_enter_*'` shows those that it has".to_owned(),
-    }
-}
-
-fn usage(name: &str, why: &str, next: &str) -> Error {
-    Error {
-        kind: Kind::Usage,
-        step: Step::Arguments,
-        object: format!("--syscall {name}"),
-        cause: Cause::Text(why.to_owned()),
-        next: next.to_owned(),
     }
 }
 
