@@ -46,9 +46,9 @@ fn own_pid() -> String {
 fn a_command_line_that_asks_for_what_cannot_be_is_a_matter_of_usage() {
     for (args, named) in [
         (&[] as &[&str], "<PID>"),
-        (&["0"], "0 is not in 1..=2147483647"),
+        (&["0"], "from 1 to 2147483647"),
         (&["-1"], "-1"),
-        (&["2147483648"], "2147483648 is not in 1..=2147483647"),
+        (&["2147483648"], "from 1 to 2147483647"),
         (&["99999999999999999999"], "99999999999999999999"),
         (&["abc"], "abc"),
         (&[""], "[PID]"),

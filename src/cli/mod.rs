@@ -139,7 +139,12 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 pub struct SurveyArgs {
     /// The processes to survey, with all their threads
-    #[arg(value_name = "PID", required_unless_present = "start", value_parser = id())]
+    #[arg(
+        value_name = "PID",
+        required_unless_present = "start",
+        value_parser = id,
+        allow_negative_numbers = true
+    )]
     pub processes: Vec<u32>,
 
     /// Survey also the processes that the surveyed ones fork from now on
@@ -165,7 +170,8 @@ pub struct SurveyArgs {
         value_name = "TIME",
         default_value = "10s",
         default_value_if("start", ArgPredicate::IsPresent, "0"),
-        value_parser = duration
+        value_parser = duration,
+        allow_hyphen_values = true
     )]
     pub duration: Duration,
 
@@ -190,13 +196,14 @@ pub struct MeasureArgs {
     /// The process to measure, with all its threads
     #[arg(
         value_name = "PID",
-        value_parser = id(),
+        value_parser = id,
+        allow_negative_numbers = true,
         required_unless_present_any = ["version", "processes", "threads", "name", "cgroup", "all", "start"]
     )]
     pub process: Option<u32>,
 
     /// Measure only calls on this descriptor of the process
-    #[arg(value_name = "FD", value_parser = descriptor())]
+    #[arg(value_name = "FD", value_parser = descriptor, allow_negative_numbers = true)]
     pub descriptor: Option<u32>,
 
     /// System calls or groups to measure, such as read,write or @sync
@@ -216,7 +223,14 @@ pub struct MeasureArgs {
     pub syscalls: Vec<String>,
 
     /// More processes to measure
-    #[arg(short, long = "pid", value_name = "PID,...", value_delimiter = ',', value_parser = id())]
+    #[arg(
+        short,
+        long = "pid",
+        value_name = "PID,...",
+        value_delimiter = ',',
+        value_parser = id,
+        allow_hyphen_values = true
+    )]
     pub processes: Vec<u32>,
 
     /// Measure these threads alone
@@ -224,7 +238,8 @@ pub struct MeasureArgs {
         long = "tid",
         value_name = "TID,...",
         value_delimiter = ',',
-        value_parser = id(),
+        value_parser = id,
+        allow_hyphen_values = true,
         conflicts_with_all = ["process", "processes", "name", "cgroup", "all", "follow"]
     )]
     pub threads: Vec<u32>,
@@ -275,7 +290,7 @@ pub struct MeasureArgs {
     pub user: Option<String>,
 
     /// Measure only calls on this descriptor; can be given several times
-    #[arg(long = "fd", value_name = "FD", value_parser = descriptor())]
+    #[arg(long = "fd", value_name = "FD", value_parser = descriptor, allow_hyphen_values = true)]
     pub descriptors: Vec<u32>,
 
     /// Which calls to put into the histogram, by what they returned
@@ -291,12 +306,13 @@ pub struct MeasureArgs {
         value_name = "TIME",
         default_value = "30s",
         default_value_if("start", ArgPredicate::IsPresent, "0"),
-        value_parser = duration
+        value_parser = duration,
+        allow_hyphen_values = true
     )]
     pub duration: Duration,
 
     /// Show also each TIME by itself, at least 100ms: the intervals add up exactly to the whole
-    #[arg(short, long, value_name = "TIME", value_parser = interval)]
+    #[arg(short, long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
     pub interval: Option<Duration>,
 
     /// Redraw the histogram in place each --interval, or each second; where standard output is no
@@ -305,15 +321,15 @@ pub struct MeasureArgs {
     pub live: bool,
 
     /// Write "ready" and a line break to this descriptor when the window is open, and close it
-    #[arg(long, value_name = "FD", value_parser = inherited_descriptor())]
+    #[arg(long, value_name = "FD", value_parser = inherited_descriptor, allow_hyphen_values = true)]
     pub ready_fd: Option<u32>,
 
     /// Show 2^K buckets for each power of two, K in 0 to 5
-    #[arg(short, long = "buckets", value_name = "K", default_value = "0", value_parser = buckets())]
+    #[arg(short, long = "buckets", value_name = "K", default_value = "0", value_parser = buckets, allow_hyphen_values = true)]
     pub buckets: u32,
 
     /// Show buckets of one width instead: from MIN to MAX, each STEP wide
-    #[arg(long, value_name = "MIN,MAX,STEP", value_parser = linear, conflicts_with = "buckets")]
+    #[arg(long, value_name = "MIN,MAX,STEP", value_parser = linear, allow_hyphen_values = true, conflicts_with = "buckets")]
     pub linear: Option<Linear>,
 
     /// What the buckets count
