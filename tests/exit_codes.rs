@@ -240,6 +240,22 @@ fn a_seccomp_filter_that_refuses_bpf_is_a_matter_of_permission_and_is_named() {
     }
 }
 
+/// Runs where no tracefs is mounted, so that rlat has to mount one.
+#[test]
+fn a_seccomp_filter_that_hides_the_mounting_of_tracefs_is_a_matter_of_permission() {
+    if !can_measure() || !requirements::tool("unshare", "util-linux") {
+        return;
+    }
+    let script = r#"umount -a -t tracefs; umount /sys/kernel/debug 2>/dev/null; exec "$@""#;
+    for errno in [Errno::EPERM, Errno::ENOSYS] {
+        let inner = refused(libc::SYS_fsopen, errno);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(inner.get_program());
+        command.args(inner.get_args()).arg(own_pid());
+        message(&mut command, 3, &[&errno.to_string(), "a seccomp filter is in force"]);
+    }
+}
+
 /// Containers often have such filters, made before the call was.
 #[test]
 fn without_pidfd_open_the_end_of_the_process_still_ends_the_measurement() {

@@ -377,12 +377,16 @@ pub fn parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(as_subcommand(std::env::args_os().collect()))
 }
 
-/// `rlat -l GLOB` and `rlat -lv GLOB`, as people type them in bpftrace, are `rlat list [-v] GLOB`.
+/// `rlat -l GLOB`, `rlat -lv GLOB` and `rlat -v -l GLOB`, as people type them in bpftrace, are `rlat list
+/// [-v] GLOB`.
 fn as_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
-    let Some(flags) = args.get(1) else { return args };
-    if flags == "-l" || flags == "-lv" || flags == "-vl" {
-        let verbose = (flags != "-l").then(|| "-v".into());
-        args.splice(1..2, ["list".into()].into_iter().chain(verbose));
+    let is_flag =
+        |arg: &&OsString| ["-l", "-v", "-lv", "-vl", "--verbose"].iter().any(|flag| arg == flag);
+    let flags: Vec<&OsString> = args.iter().skip(1).take_while(is_flag).collect();
+    if flags.iter().any(|flag| flag.as_encoded_bytes().ends_with(b"l") || *flag == "-lv") {
+        let verbose = flags.iter().any(|flag| *flag != "-l").then(|| "-v".into());
+        let count = flags.len();
+        args.splice(1..=count, ["list".into()].into_iter().chain(verbose));
     }
     args
 }
@@ -403,11 +407,21 @@ mod tests {
 
     #[test]
     fn a_list_is_asked_for_in_two_ways() {
-        for line in ["rlat list -v sys_enter_*", "rlat -lv sys_enter_*"] {
+        for line in [
+            "rlat list -v sys_enter_*",
+            "rlat -lv sys_enter_*",
+            "rlat -vl sys_enter_*",
+            "rlat -v -l sys_enter_*",
+            "rlat -l -v sys_enter_*",
+            "rlat --verbose -l sys_enter_*",
+            "rlat -l sys_enter_* -v",
+        ] {
             let Some(Command::List(list)) = parse(line).unwrap().command else { panic!("{line}") };
             assert!(list.verbose);
             assert_eq!(list.glob.as_deref(), Some("sys_enter_*"));
         }
+        assert!(parse("rlat -v 12").unwrap().command.is_none());
+        assert!(parse("rlat -v -- -l").unwrap().command.is_none());
     }
 
     #[test]

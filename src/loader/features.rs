@@ -145,7 +145,7 @@ pub fn counts_missed_runs() -> bool {
 }
 
 /// The first two numbers of the kernel's release, for the few things that cannot be tried out.
-pub(super) fn kernel_version() -> Option<(u32, u32)> {
+pub(crate) fn kernel_version() -> Option<(u32, u32)> {
     version(&uname().ok()?.release().to_string_lossy())
 }
 

@@ -14,6 +14,7 @@ pub mod sys;
 mod verifier;
 
 pub use attach::{Attachment, Tracepoint, attach, attach_raw};
+pub(crate) use features::kernel_version;
 pub use features::{Answer, Feature, counts_missed_runs, probe};
 pub use load::{LoadedProgram, load, verifier_log};
 pub use verifier::{Fault, VerifierError};
