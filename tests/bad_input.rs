@@ -10,6 +10,7 @@ mod support;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -221,7 +222,7 @@ const WILD: &[u8] = b"a\n\xff\"\x1b[31m";
 /// A program of that name that hangs in read().
 fn wild(folder: &Path) -> (PathBuf, Child) {
     let program = folder.join(OsStr::from_bytes(WILD));
-    fs::copy("/bin/cat", &program).unwrap();
+    symlink("/bin/cat", &program).unwrap();
     let child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     until("it hangs in read()", || {
         use ::rlat::process::{Activity, activity};
@@ -273,7 +274,7 @@ fn a_command_whose_name_is_no_text_is_measured_in_any_format() {
     }
     let scratch = Scratch::new("wild-command");
     let program = scratch.0.join(OsStr::from_bytes(WILD));
-    fs::copy("/bin/true", &program).unwrap();
+    symlink("/bin/true", &program).unwrap();
     let result = scratch.0.join("result");
     for format in FORMATS {
         let args = ["-f", format, "-o"].map(OsStr::new);

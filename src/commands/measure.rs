@@ -108,13 +108,14 @@ fn measure_subject(
     }
     print_subject(args, subject, &descriptors);
     let mut looks = match command {
-        None => Looks::begin(subject, measured, &descriptors),
+        None => Looks::begin(subject, measured.clone(), &descriptors, false),
         // It is not the command yet, but a stopped rlat.
         Some(_) => Looks::none(),
     };
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     if let Some(command) = &mut command {
         command.start()?;
+        looks = Looks::begin(subject, measured, &descriptors, true);
     }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
     let mut shown = Shown::choose(args, view, &meta, opened, deadline, before);
@@ -129,11 +130,12 @@ fn measure_subject(
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
     let result = shown.finish(&meta, &outcome, written, output);
-    match args.format {
-        Format::Text if nothing_came(&outcome) => hints::print(&mut looks),
+    if nothing_came(&outcome) {
+        hints::print(&mut looks);
+    }
+    if args.format == Format::Csv {
         // It has no place for them, and whoever gets it must know.
-        Format::Csv => text::doubts(&outcome).lines().for_each(say),
-        Format::Text | Format::Json => {}
+        text::doubts(&outcome).lines().for_each(say);
     }
     let before_detaching = Instant::now();
     drop(measurement);
