@@ -239,8 +239,7 @@ fn of_command(options: &[&str], command: &[&str]) -> String {
     rlat.args(options).arg("--").args(command).stdout(Stdio::null());
     let ended = Rlat::spawn(&mut rlat).ended();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let hints = ended.stderr.lines().filter(|line| line.starts_with("hint: "));
-    hints.map(|line| format!("{line}\n")).collect()
+    ended.stderr.split_inclusive('\n').filter(|line| line.starts_with("hint: ")).collect()
 }
 
 #[test]

@@ -337,11 +337,8 @@ fn a_disk_that_gets_full_ends_the_measurement_and_costs_no_interval() {
         let result = ended.stderr.split_once("rlat: cannot").unwrap().0;
         if format == "json" {
             let begin = result.find("{\"type\": \"meta\"").unwrap();
-            let lines: String = result[begin..]
-                .lines()
-                .filter(|line| line.starts_with('{'))
-                .map(|line| format!("{line}\n"))
-                .collect();
+            let lines = result[begin..].split_inclusive('\n');
+            let lines: String = lines.filter(|line| line.starts_with('{')).collect();
             let printed = Printed::of(&lines);
             assert!(printed.intervals.len() > 3, "{ended:#?}");
             assert_eq!(printed.lines.last().unwrap()["data"]["closed_by"], "output");

@@ -38,6 +38,7 @@ pub(super) struct Looks {
 
 /// What has been seen of one process.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Facts that have nothing to do with each other.
 pub(super) struct Seen {
     pub(super) pid: u32,
     /// Whether rlat has started it, so that it will be gone when the user reads of it.

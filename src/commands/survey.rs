@@ -26,12 +26,11 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<u8> {
     // Before signals are caught: the command is to find them as rlat found them.
     let mut command = launch(&args.start, args.user.as_deref())?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
-    let subject = match &command {
-        Some(command) => command_subject(args.follow, command)?,
-        None => {
-            let targets = open_processes(args.processes.iter().copied())?;
-            if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) }
-        }
+    let subject = if let Some(command) = &command {
+        command_subject(args.follow, command)?
+    } else {
+        let targets = open_processes(args.processes.iter().copied())?;
+        if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) }
     };
     let result = survey_subject(args, &subject, command.as_mut(), &signals, started);
     match &mut command {
@@ -79,7 +78,8 @@ fn survey_subject(
     // A command may draw on the terminal itself.
     let progress = command.is_none().then(|| Progress::on_terminal(deadline)).flatten();
     let closed_by =
-        wait_with_progress(subject, &|| survey.recorded(), progress, deadline, signals)?;
+        wait_with_progress(subject, &|| survey.recorded(), progress.as_ref(), deadline, signals)?;
+    drop(progress);
     let findings = survey.close(closed_by)?;
     if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
         pass_on(signals, command);
@@ -102,12 +102,12 @@ fn survey_subject(
 fn wait_with_progress(
     subject: &Subject,
     recorded: &dyn Fn() -> u64,
-    progress: Option<Progress>,
+    progress: Option<&Progress>,
     deadline: Option<Instant>,
     signals: &Signals,
 ) -> Result<ClosedBy> {
     let mut show = || {
-        if let Some(progress) = &progress {
+        if let Some(progress) = progress {
             progress.show(recorded());
         }
     };
