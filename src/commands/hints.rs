@@ -8,6 +8,9 @@ use crate::latency::{Outcome, Syscall};
 use crate::process::IoCounters;
 use crate::report::numbers::grouped;
 
+/// The call with which the kernel goes on with one that a signal interrupted.
+const RESTART: &str = "restart_syscall";
+
 /// Whether no call of any kind was seen: a user will ask why.
 pub(super) fn nothing_came(outcome: &Outcome) -> bool {
     outcome.calls.iter().all(|call| {
@@ -194,6 +197,8 @@ fn what(seen: &Seen, doing: Doing) -> String {
         Doing::Outside => "waiting outside of any call".to_owned(),
         Doing::Call { number, descriptor } => {
             let name = match name(seen, number) {
+                // By this one the kernel goes on; which call it was is no longer to be seen.
+                Some(RESTART) => "in a call that a signal had interrupted".to_owned(),
                 Some(name) => format!("in {name}()"),
                 None => format!("in system call {number}"),
             };
@@ -228,7 +233,8 @@ fn next(seen: &Seen, measured: &[&str]) -> String {
         };
         let all =
             others(seen).into_iter().map(|(doing, _)| doing).chain(seen.stayed.keys().copied());
-        all.filter_map(in_a_call).find(|name| !is_measured(name)).map(str::to_owned)
+        let mut names = all.filter_map(in_a_call);
+        names.find(|name| *name != RESTART && !is_measured(name)).map(str::to_owned)
     };
     let calls = if io.reads > 0 && group_helps("@read") {
         Some("@read".to_owned())
@@ -284,6 +290,19 @@ mod tests {
             [
                 "1 thread of process 12 was in clock_nanosleep() all the time",
                 "process 12 was seen 3 times running, in 3 looks",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_call_that_goes_on_after_a_signal_has_no_name() {
+        let asleep = call(libc::SYS_restart_syscall);
+        let seen = Seen { doing: [(asleep, 3)].into(), stayed: [(asleep, 1)].into(), ..seen() };
+        assert_eq!(
+            hints(&seen, &["read"]),
+            [
+                "process 12 was in a call that a signal had interrupted all the time",
+                "try `rlat survey 12`, which shows every call",
             ]
         );
     }
