@@ -46,9 +46,9 @@ fn own_pid() -> String {
 fn a_command_line_that_asks_for_what_cannot_be_is_a_matter_of_usage() {
     for (args, named) in [
         (&[] as &[&str], "<PID>"),
-        (&["0"], "0 is not in 1..=2147483647"),
+        (&["0"], "from 1 to 2147483647"),
         (&["-1"], "-1"),
-        (&["2147483648"], "2147483648 is not in 1..=2147483647"),
+        (&["2147483648"], "from 1 to 2147483647"),
         (&["99999999999999999999"], "99999999999999999999"),
         (&["abc"], "abc"),
         (&[""], "[PID]"),
@@ -242,6 +242,22 @@ fn a_seccomp_filter_that_refuses_bpf_is_a_matter_of_permission_and_is_named() {
             let parts = [step, &errno.to_string(), "a seccomp filter is in force"];
             message(refused(call, errno).arg(own_pid()), 3, &parts);
         }
+    }
+}
+
+/// Runs where no tracefs is mounted, so that rlat has to mount one.
+#[test]
+fn a_seccomp_filter_that_hides_the_mounting_of_tracefs_is_a_matter_of_permission() {
+    if !can_measure() || !requirements::tool("unshare", "util-linux") {
+        return;
+    }
+    let script = r#"umount -a -t tracefs; umount /sys/kernel/debug 2>/dev/null; exec "$@""#;
+    for errno in [Errno::EPERM, Errno::ENOSYS] {
+        let inner = refused(libc::SYS_fsopen, errno);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(inner.get_program());
+        command.args(inner.get_args()).args(["--attach", "tracepoint"]).arg(own_pid());
+        message(&mut command, 3, &[&errno.to_string(), "a seccomp filter is in force"]);
     }
 }
 

@@ -238,19 +238,6 @@ fn intervals_of_a_command_go_to_standard_error_and_those_for_a_file_appear_with_
     Printed::of(&into.text());
 }
 
-#[test]
-fn the_other_formats_have_no_intervals() {
-    let own = std::process::id().to_string();
-    for option in ["--interval=1", "--live"] {
-        for format in ["json", "csv"] {
-            let mut command = rlat([option, "-f", format, &own]);
-            let ended = Rlat::spawn(command.stdout(Stdio::piped())).ended();
-            assert_eq!(ended.code, Some(2), "{ended:#?}");
-            assert!(ended.stderr.contains("only text shows intervals"), "{ended:#?}");
-        }
-    }
-}
-
 /// What a terminal of that kind and size is sent.
 fn on_terminal(term: &str, columns: u32, rows: u32, command: &str) -> String {
     let command = format!("stty cols {columns} rows {rows}; TERM={term} {command}");

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use rlat::histogram::{Histogram, Linear, LinearHistogram, Unit};
 use rlat::host::Host;
 use rlat::latency::{
-    Call, ClosedBy, Elapsed, InFlight, Ledger, Lost, MissedRuns, Outcome, Returns,
+    Call, ClosedBy, Elapsed, InFlight, Ledger, Lost, MissedRuns, Outcome, Returns, Way,
 };
 use rlat::report::meta::{Cpus, Measured, Meta, Options, Whom};
 use rlat::report::{View, csv, json};
@@ -65,11 +65,13 @@ fn meta() -> Meta {
         }],
         options: Options {
             duration: Some(Duration::from_secs(30)),
+            interval: None,
             descriptors: Vec::new(),
             returns: Returns::Any,
             unit: Unit::Us,
             k: 0,
             linear: None,
+            way: Way::Tracepoint,
         },
         note: None,
     }

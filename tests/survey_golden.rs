@@ -45,6 +45,7 @@ fn findings(calls: Vec<SurveyedCall>) -> Findings {
         not_entered: 0,
         in_flight: Vec::new(),
         missed_runs: Some(MissedRuns::default()),
+        unfollowed: None,
         turned_32_bit: Vec::new(),
         window: Duration::from_secs(10),
         closed_by: ClosedBy::Time,

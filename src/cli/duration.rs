@@ -14,12 +14,16 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1_000_000_000,
         "m" => 60 * 1_000_000_000,
         "h" => 3600 * 1_000_000_000,
-        _ => return Err("give a number and ms, s, m or h, such as 500ms or 2m".to_owned()),
+        _ => {
+            return Err(
+                "give a number and ms, s, m or h, such as 500ms or 2m, up to 365 days".to_owned()
+            );
+        }
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     if !is_number(whole) || !is_number(fraction) {
-        return Err("give a number such as 30, 1.5s or 500ms".to_owned());
+        return Err("give a number such as 30, 1.5s or 500ms, up to 365 days".to_owned());
     }
     let duration = whole
         .parse::<u64>()

@@ -1,6 +1,7 @@
 //! The command line, defined once: parsing and help come from it.
 
 mod duration;
+mod survey;
 mod values;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::histogram::Linear;
 use crate::process::{StartStopped, User};
 use duration::{duration, interval};
+pub use survey::SurveyArgs;
 pub use values::{AttachArg, Format, LabelsArg, ReturnsArg, UnitArg};
 use values::{buckets, descriptor, id, inherited_descriptor, linear, starts};
 
@@ -27,6 +29,7 @@ Examples:
   rlat -- dd if=f of=/dev/null  a command, from its first call to its end
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
+  rlat survey --follow -- make  the same for a command, and for all that it starts
   rlat list 'sys_enter_*read*'  what can be traced
   rlat check                    whether rlat can work here, and what is missing
 
@@ -134,22 +137,6 @@ pub struct CheckArgs {
     pub tracefs: Option<PathBuf>,
 }
 
-/// What `rlat survey` takes.
-#[derive(Debug, Args)]
-pub struct SurveyArgs {
-    /// The processes to survey, with all their threads
-    #[arg(value_name = "PID", required = true, value_parser = id())]
-    pub processes: Vec<u32>,
-
-    /// How long to survey: 500ms, 5s, 2m, 1h, or a number of seconds; 0 means until Ctrl-C
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    pub duration: Duration,
-
-    /// Show the loading steps and the verifier's log on standard error
-    #[arg(short, long)]
-    pub verbose: bool,
-}
-
 /// How `rlat check` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CheckFormat {
@@ -166,13 +153,14 @@ pub struct MeasureArgs {
     /// The process to measure, with all its threads
     #[arg(
         value_name = "PID",
-        value_parser = id(),
+        value_parser = id,
+        allow_negative_numbers = true,
         required_unless_present_any = ["version", "processes", "threads", "name", "cgroup", "all", "start"]
     )]
     pub process: Option<u32>,
 
     /// Measure only calls on this descriptor of the process
-    #[arg(value_name = "FD", value_parser = descriptor())]
+    #[arg(value_name = "FD", value_parser = descriptor, allow_negative_numbers = true)]
     pub descriptor: Option<u32>,
 
     /// System calls or groups to measure, such as read,write or @sync
@@ -192,7 +180,14 @@ pub struct MeasureArgs {
     pub syscalls: Vec<String>,
 
     /// More processes to measure
-    #[arg(short, long = "pid", value_name = "PID,...", value_delimiter = ',', value_parser = id())]
+    #[arg(
+        short,
+        long = "pid",
+        value_name = "PID,...",
+        value_delimiter = ',',
+        value_parser = id,
+        allow_hyphen_values = true
+    )]
     pub processes: Vec<u32>,
 
     /// Measure these threads alone
@@ -200,7 +195,8 @@ pub struct MeasureArgs {
         long = "tid",
         value_name = "TID,...",
         value_delimiter = ',',
-        value_parser = id(),
+        value_parser = id,
+        allow_hyphen_values = true,
         conflicts_with_all = ["process", "processes", "name", "cgroup", "all", "follow"]
     )]
     pub threads: Vec<u32>,
@@ -251,7 +247,7 @@ pub struct MeasureArgs {
     pub user: Option<String>,
 
     /// Measure only calls on this descriptor; can be given several times
-    #[arg(long = "fd", value_name = "FD", value_parser = descriptor())]
+    #[arg(long = "fd", value_name = "FD", value_parser = descriptor, allow_hyphen_values = true)]
     pub descriptors: Vec<u32>,
 
     /// Which calls to put into the histogram, by what they returned
@@ -267,29 +263,30 @@ pub struct MeasureArgs {
         value_name = "TIME",
         default_value = "30s",
         default_value_if("start", ArgPredicate::IsPresent, "0"),
-        value_parser = duration
+        value_parser = duration,
+        allow_hyphen_values = true
     )]
     pub duration: Duration,
 
     /// Show also each TIME by itself, at least 100ms: the intervals add up exactly to the whole
-    #[arg(short, long, value_name = "TIME", value_parser = interval)]
+    #[arg(short, long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
     pub interval: Option<Duration>,
 
     /// Redraw the histogram in place each --interval, or each second; where standard output is no
-    /// terminal that can do it, with -o, and with a command, print the intervals
+    /// terminal that can do it, with -o, with a command, and as JSON or CSV, print the intervals
     #[arg(long)]
     pub live: bool,
 
     /// Write "ready" and a line break to this descriptor when the window is open, and close it
-    #[arg(long, value_name = "FD", value_parser = inherited_descriptor())]
+    #[arg(long, value_name = "FD", value_parser = inherited_descriptor, allow_hyphen_values = true)]
     pub ready_fd: Option<u32>,
 
     /// Show 2^K buckets for each power of two, K in 0 to 5
-    #[arg(short, long = "buckets", value_name = "K", default_value = "0", value_parser = buckets())]
+    #[arg(short, long = "buckets", value_name = "K", default_value = "0", value_parser = buckets, allow_hyphen_values = true)]
     pub buckets: u32,
 
     /// Show buckets of one width instead: from MIN to MAX, each STEP wide
-    #[arg(long, value_name = "MIN,MAX,STEP", value_parser = linear, conflicts_with = "buckets")]
+    #[arg(long, value_name = "MIN,MAX,STEP", value_parser = linear, allow_hyphen_values = true, conflicts_with = "buckets")]
     pub linear: Option<Linear>,
 
     /// What the buckets count
@@ -316,12 +313,12 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     pub attach: AttachArg,
 
-    /// Keep room for exactly N threads in the store of starts, 1 to 131072
+    /// Keep room for exactly N threads in the store of starts
     ///
     /// By default there is room for every thread that can live, or on kernels before Linux 6.1 for four
     /// times the threads that the processes have, but at least 4096. Calls that find no room are counted
     /// as lost.
-    #[arg(long, value_name = "N", value_parser = starts())]
+    #[arg(long, value_name = "N", value_parser = starts)]
     pub starts: Option<u32>,
 
     /// Show the loading steps and the verifier's log on standard error
@@ -333,6 +330,14 @@ pub struct MeasureArgs {
     pub tracefs: Option<PathBuf>,
 }
 
+impl MeasureArgs {
+    /// How long each interval is, if any are to be shown.
+    pub(crate) fn interval_length(&self) -> Option<Duration> {
+        const REDRAW_EVERY: Duration = Duration::from_secs(1);
+        self.interval.or(self.live.then_some(REDRAW_EVERY))
+    }
+}
+
 /// Parses the arguments of this process.
 ///
 /// # Errors
@@ -341,12 +346,16 @@ pub fn parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(as_subcommand(std::env::args_os().collect()))
 }
 
-/// `rlat -l GLOB` and `rlat -lv GLOB`, as people type them in bpftrace, are `rlat list [-v] GLOB`.
+/// `rlat -l GLOB`, `rlat -lv GLOB` and `rlat -v -l GLOB`, as people type them in bpftrace, are `rlat list
+/// [-v] GLOB`.
 fn as_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
-    let Some(flags) = args.get(1) else { return args };
-    if flags == "-l" || flags == "-lv" || flags == "-vl" {
-        let verbose = (flags != "-l").then(|| "-v".into());
-        args.splice(1..2, ["list".into()].into_iter().chain(verbose));
+    let is_flag =
+        |arg: &&OsString| ["-l", "-v", "-lv", "-vl", "--verbose"].iter().any(|flag| arg == flag);
+    let flags: Vec<&OsString> = args.iter().skip(1).take_while(is_flag).collect();
+    if flags.iter().any(|flag| flag.as_encoded_bytes().ends_with(b"l") || *flag == "-lv") {
+        let verbose = flags.iter().any(|flag| *flag != "-l").then(|| "-v".into());
+        let count = flags.len();
+        args.splice(1..=count, ["list".into()].into_iter().chain(verbose));
     }
     args
 }
@@ -367,11 +376,21 @@ mod tests {
 
     #[test]
     fn a_list_is_asked_for_in_two_ways() {
-        for line in ["rlat list -v sys_enter_*", "rlat -lv sys_enter_*"] {
+        for line in [
+            "rlat list -v sys_enter_*",
+            "rlat -lv sys_enter_*",
+            "rlat -vl sys_enter_*",
+            "rlat -v -l sys_enter_*",
+            "rlat -l -v sys_enter_*",
+            "rlat --verbose -l sys_enter_*",
+            "rlat -l sys_enter_* -v",
+        ] {
             let Some(Command::List(list)) = parse(line).unwrap().command else { panic!("{line}") };
             assert!(list.verbose);
             assert_eq!(list.glob.as_deref(), Some("sys_enter_*"));
         }
+        assert!(parse("rlat -v 12").unwrap().command.is_none());
+        assert!(parse("rlat -v -- -l").unwrap().command.is_none());
     }
 
     #[test]

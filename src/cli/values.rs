@@ -1,11 +1,10 @@
 //! The values that options take, and what they mean inside.
 
 use clap::ValueEnum;
-use clap::builder::RangedI64ValueParser;
 
 use crate::histogram::log2::RECORDED_K;
 use crate::histogram::{Linear, Unit};
-use crate::latency::{AttachChoice, Returns};
+use crate::latency::{AttachChoice, Returns, Room};
 use crate::report::Labels;
 
 /// How a measurement is printed.
@@ -107,35 +106,52 @@ impl From<AttachArg> for AttachChoice {
 }
 
 /// A process or thread id.
-pub(super) fn id() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
+pub(super) fn id(text: &str) -> Result<u32, String> {
+    whole_number(text, 1, LARGEST_ID)
 }
 
-pub(super) fn descriptor() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=i64::from(i32::MAX))
+pub(super) fn descriptor(text: &str) -> Result<u32, String> {
+    whole_number(text, 0, LARGEST_ID)
 }
 
 /// A descriptor that was opened for rlat: 0 to 2 are in use.
-pub(super) fn inherited_descriptor() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(3..=i64::from(i32::MAX))
+pub(super) fn inherited_descriptor(text: &str) -> Result<u32, String> {
+    whole_number(text, 3, LARGEST_ID)
 }
 
-pub(super) fn buckets() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=i64::from(RECORDED_K))
+pub(super) fn buckets(text: &str) -> Result<u32, String> {
+    whole_number(text, 0, RECORDED_K)
+}
+
+/// The kernel's ids and descriptors are of type int.
+const LARGEST_ID: u32 = i32::MAX as u32;
+
+/// Digits and nothing else: who writes a sign or an exponent may mean something else than is read.
+fn whole_number(text: &str, min: u32, max: u32) -> Result<u32, String> {
+    let number = digits(text).and_then(|digits| digits.parse::<u32>().ok());
+    number
+        .filter(|number| (min..=max).contains(number))
+        .ok_or_else(|| format!("give a whole number from {min} to {max}"))
+}
+
+fn digits(text: &str) -> Option<&str> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)
 }
 
 /// Threads to keep room for.
-pub(super) fn starts() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=131_072)
+pub(super) fn starts(text: &str) -> Result<u32, String> {
+    whole_number(text, 1, Room::MOST)
 }
 
 /// Reads `MIN,MAX,STEP`.
 pub(super) fn linear(text: &str) -> Result<Linear, String> {
     let numbers: Vec<u64> = text
         .split(',')
-        .map(|number| number.parse().ok())
+        .map(|number| digits(number)?.parse().ok())
         .collect::<Option<_>>()
-        .ok_or_else(|| "give three whole numbers, such as 0,10000,500".to_owned())?;
+        .ok_or_else(|| {
+            format!("give three whole numbers from 0 to {}, such as 0,10000,500", u64::MAX)
+        })?;
     match numbers[..] {
         [min, max, step] => Linear::new(min, max, step).map_err(str::to_owned),
         _ => Err("give three numbers: the minimum, the maximum and the step".to_owned()),

@@ -8,6 +8,9 @@ use crate::latency::{Outcome, Syscall};
 use crate::process::IoCounters;
 use crate::report::numbers::grouped;
 
+/// The call with which the kernel goes on with one that a signal interrupted.
+const RESTART: &str = "restart_syscall";
+
 /// Whether no call of any kind was seen: a user will ask why.
 pub(super) fn nothing_came(outcome: &Outcome) -> bool {
     outcome.calls.iter().all(|call| {
@@ -32,7 +35,7 @@ pub(super) fn print(looks: &mut Looks) {
 
 /// What is likely, the surest first, and what to try. `measured` are the names of the calls.
 fn hints(seen: &Seen, measured: &[&str]) -> Vec<String> {
-    if seen.looks == 0 {
+    if seen.looks == 0 && !seen.is_command {
         return Vec::new();
     }
     let who = who(seen);
@@ -44,7 +47,10 @@ fn hints(seen: &Seen, measured: &[&str]) -> Vec<String> {
         ));
     }
     hints.extend(stopped(seen, &who));
-    hints.extend(seen.descriptors.iter().filter_map(|one| descriptor(*one, seen.pid)));
+    hints.extend(
+        seen.descriptors.iter().filter_map(|one| descriptor(*one, seen.pid, seen.is_command)),
+    );
+    hints.extend(children(seen, &who));
     hints.extend(other_calls(seen, &who));
     hints.extend(stayed(seen, &who));
     hints.extend(was_seen(seen, &who));
@@ -65,8 +71,8 @@ fn hints(seen: &Seen, measured: &[&str]) -> Vec<String> {
     }
     if is_32_bit {
         let pid = seen.pid;
-        hints
-            .push(format!("try `strace -c -f -p {pid}`, which counts the calls of such a program"));
+        let whom = if seen.is_command { "CMD".to_owned() } else { format!("-p {pid}") };
+        hints.push(format!("try `strace -c -f {whom}`, which counts the calls of such a program"));
     } else if !matches!(seen.state, Some('T' | 't')) {
         hints.push(next(seen, measured));
     }
@@ -76,6 +82,7 @@ fn hints(seen: &Seen, measured: &[&str]) -> Vec<String> {
 fn who(seen: &Seen) -> String {
     match seen.thread {
         Some(thread) => format!("thread {thread}"),
+        None if seen.is_command => "the command".to_owned(),
         None => format!("process {}", seen.pid),
     }
 }
@@ -91,8 +98,17 @@ fn stopped(seen: &Seen, who: &str) -> Option<String> {
     }
 }
 
-fn descriptor(descriptor: Descriptor, pid: u32) -> Option<String> {
+fn children(seen: &Seen, who: &str) -> Option<String> {
+    let whom = if seen.is_command { "them, too" } else { "those that it starts from then on" };
+    let not_measured = "has started other processes, whose calls are not measured";
+    seen.has_children.then(|| format!("{who} {not_measured}: `--follow` measures {whom}"))
+}
+
+fn descriptor(descriptor: Descriptor, pid: u32, is_command: bool) -> Option<String> {
     let number = descriptor.number;
+    if is_command && descriptor.at_last == Some(false) {
+        return Some(format!("the command had no descriptor {number} open when it was looked at"));
+    }
     match (descriptor.at_first, descriptor.at_last) {
         (Some(true), Some(false)) => {
             Some(format!("process {pid} closed descriptor {number} while the window was open"))
@@ -142,7 +158,8 @@ fn stayed(seen: &Seen, who: &str) -> Vec<String> {
 /// What else was seen, the most frequent first.
 fn was_seen(seen: &Seen, who: &str) -> Option<String> {
     let others = others(seen);
-    if others.is_empty() {
+    // That a command runs when it has just begun says nothing.
+    if others.is_empty() || (seen.is_command && seen.looks < 2) {
         return None;
     }
     let things: Vec<String> = others
@@ -180,6 +197,8 @@ fn what(seen: &Seen, doing: Doing) -> String {
         Doing::Outside => "waiting outside of any call".to_owned(),
         Doing::Call { number, descriptor } => {
             let name = match name(seen, number) {
+                // By this one the kernel goes on; which call it was is no longer to be seen.
+                Some(RESTART) => "in a call that a signal had interrupted".to_owned(),
                 Some(name) => format!("in {name}()"),
                 None => format!("in system call {number}"),
             };
@@ -214,7 +233,8 @@ fn next(seen: &Seen, measured: &[&str]) -> String {
         };
         let all =
             others(seen).into_iter().map(|(doing, _)| doing).chain(seen.stayed.keys().copied());
-        all.filter_map(in_a_call).find(|name| !is_measured(name)).map(str::to_owned)
+        let mut names = all.filter_map(in_a_call);
+        names.find(|name| *name != RESTART && !is_measured(name)).map(str::to_owned)
     };
     let calls = if io.reads > 0 && group_helps("@read") {
         Some("@read".to_owned())
@@ -223,11 +243,16 @@ fn next(seen: &Seen, measured: &[&str]) -> String {
     } else {
         most_seen()
     };
-    let survey = format!("try `rlat survey {pid}`, which shows every call");
-    match (calls, seen.thread) {
-        (Some(calls), None) => format!("{survey}, or `rlat -e {calls} {pid}`"),
-        (Some(calls), Some(thread)) => format!("{survey}, or `rlat -e {calls} --tid {thread}`"),
-        (None, _) => survey,
+    let whom = match seen.thread {
+        Some(thread) => format!("--tid {thread}"),
+        None if seen.is_command => "-- CMD".to_owned(),
+        None => pid.to_string(),
+    };
+    let surveyed = if seen.is_command { "--follow -- CMD".to_owned() } else { pid.to_string() };
+    let survey = format!("try `rlat survey {surveyed}`, which shows every call");
+    match calls {
+        Some(calls) => format!("{survey}, or `rlat -e {calls} {whom}`"),
+        None => survey,
     }
 }
 
@@ -270,6 +295,37 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_goes_on_after_a_signal_has_no_name() {
+        let asleep = call(libc::SYS_restart_syscall);
+        let seen = Seen { doing: [(asleep, 3)].into(), stayed: [(asleep, 1)].into(), ..seen() };
+        assert_eq!(
+            hints(&seen, &["read"]),
+            [
+                "process 12 was in a call that a signal had interrupted all the time",
+                "try `rlat survey 12`, which shows every call",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_that_was_too_short_to_be_seen() {
+        let mut seen = Seen { is_command: true, looks: 0, ..seen() };
+        let survey = "try `rlat survey --follow -- CMD`, which shows every call";
+        assert_eq!(hints(&seen, &["fsync"]), [survey]);
+        seen.has_children = true;
+        seen.io = Some(IoCounters { reads: 2, writes: 0 });
+        assert_eq!(
+            hints(&seen, &["read"]),
+            [
+                "the command has started other processes, whose calls are not measured: `--follow` \
+                 measures them, too",
+                "the command made 2 calls that read and 0 calls that write, all of other kinds",
+                &format!("{survey}, or `rlat -e @read -- CMD`"),
+            ]
+        );
+    }
+
+    #[test]
     fn other_calls_that_read() {
         let io = Some(IoCounters { reads: 1234, writes: 1 });
         let seen = Seen { io, thread: Some(13), doing: [(Doing::Running, 1)].into(), ..seen() };
@@ -289,7 +345,7 @@ mod tests {
     fn descriptors_that_are_not_open() {
         let sentence = |at_first, at_last| {
             let one = Descriptor { number: 7, at_first: Some(at_first), at_last: Some(at_last) };
-            descriptor(one, 12).unwrap_or_default()
+            descriptor(one, 12, false).unwrap_or_default()
         };
         assert!(sentence(false, false).starts_with("process 12 has no descriptor 7 open"));
         assert!(sentence(true, false).starts_with("process 12 closed descriptor 7"));

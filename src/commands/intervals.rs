@@ -4,13 +4,18 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use super::output::Output;
+use crate::cli::Format;
 use crate::error::Result;
 use crate::latency::{Outcome, Snapshot};
-use crate::report::{View, text};
+use crate::report::meta::Meta;
+use crate::report::{Interval, View, csv, json, text};
 
 /// What has been printed so far, and when the next interval ends.
 pub(super) struct Intervals {
+    format: Format,
     view: View,
+    /// What stands before the first interval, until that is printed.
+    heading: String,
     opened: Instant,
     every: Duration,
     /// What the histograms held at the end of the last interval.
@@ -23,8 +28,20 @@ pub(super) struct Intervals {
 
 impl Intervals {
     /// `before` is what the histograms held before the window opened: nothing.
-    pub(super) fn new(every: Duration, view: View, opened: Instant, before: Snapshot) -> Self {
-        Self { view, opened, every, last: before, last_end: Duration::ZERO, count: 0 }
+    pub(super) fn new(
+        every: Duration,
+        (format, view): (Format, View),
+        meta: &Meta,
+        opened: Instant,
+        before: Snapshot,
+    ) -> Self {
+        let heading = match format {
+            Format::Text => String::new(),
+            Format::Json => json::meta_line(meta),
+            Format::Csv => csv::INTERVALS_HEADING.to_owned(),
+        };
+        let last_end = Duration::ZERO;
+        Self { format, view, heading, opened, every, last: before, last_end, count: 0 }
     }
 
     /// When the next interval ends: at a multiple of its length, so that delays do not add up.
@@ -40,18 +57,37 @@ impl Intervals {
         output.write_part(&self.next(now, self.opened.elapsed()))
     }
 
-    /// The last interval, which ended with the window, and the heading of the total.
-    pub(super) fn last(&mut self, outcome: &Outcome) -> String {
-        let text = self.next(Snapshot::from(outcome), outcome.window);
-        let intervals = if self.count == 1 { "interval" } else { "intervals" };
-        format!("{text}total: {} {intervals}\n", self.count)
+    /// The last interval, which ended with the window, and the total.
+    pub(super) fn finish(&mut self, meta: &Meta, outcome: &Outcome) -> String {
+        let last = self.next(Snapshot::from(outcome), outcome.window);
+        let total = match self.format {
+            Format::Text => {
+                let intervals = if self.count == 1 { "interval" } else { "intervals" };
+                let heading = format!("total: {} {intervals}\n", self.count);
+                heading + &text::measurement(outcome, self.view) + &text::note(meta)
+            }
+            Format::Json => json::total(self.count, outcome, self.view),
+            Format::Csv => csv::total(outcome, self.view),
+        };
+        last + &total
     }
 
     fn next(&mut self, now: Snapshot, end: Duration) -> String {
-        let length = end.saturating_sub(self.last_end);
-        let text = text::interval(&now.since(&self.last), SystemTime::now(), length, self.view);
-        (self.last, self.last_end, self.count) = (now, end, self.count + 1);
-        text
+        self.count += 1;
+        let interval = Interval {
+            number: self.count,
+            start: self.last_end,
+            end,
+            ended: SystemTime::now(),
+            counted: now.since(&self.last),
+        };
+        (self.last, self.last_end) = (now, end);
+        let text = match self.format {
+            Format::Text => text::interval(&interval, self.view),
+            Format::Json => json::interval(&interval, self.view),
+            Format::Csv => csv::interval(&interval, self.view),
+        };
+        std::mem::take(&mut self.heading) + &text
     }
 }
 

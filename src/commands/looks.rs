@@ -3,7 +3,8 @@
 //! A look reads a few lines of /proc for each thread, and takes no system call on a map. The first is
 //! taken when the window opens, the last when it closes, and those in between at least a second and a
 //! thousand times its own length after the last one, so that all of them take no more than a
-//! thousandth of a CPU. Once a call has come there are none.
+//! thousandth of a CPU. A command may not live for a second: the first seven looks at one come earlier.
+//! Once a call has come there are none.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use crate::latency::{Subject, Syscall};
 use crate::process::{
-    Activity, IoCounters, PidNamespace, Status, Target, activity, io_uring_count, is_32_bit,
-    is_open, live_tid, tids,
+    Activity, IoCounters, PidNamespace, Stat, Status, Target, activity, has_children,
+    io_uring_count, is_32_bit, is_open, live_tid, tids,
 };
 
 /// The shortest time between two looks.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// The time between the first two looks at a command; each time after it is twice as long.
+const AT_FIRST: Duration = Duration::from_millis(10);
 /// How much longer than a look the time until the next one is.
 const REST: u32 = 1000;
 /// Threads of a process that are looked at.
@@ -29,12 +32,23 @@ pub(super) struct Looks {
     pub(super) seen: Vec<Seen>,
     /// When the next look is due; `None` when there is nothing to find out any more.
     next: Option<Instant>,
+    /// The shortest time until the one after it.
+    at_most_every: Duration,
 }
 
 /// What has been seen of one process.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Facts that have nothing to do with each other.
 pub(super) struct Seen {
     pub(super) pid: u32,
+    /// Whether rlat has started it, so that it will be gone when the user reads of it.
+    pub(super) is_command: bool,
+    /// Whether it has started other processes that are not measured.
+    pub(super) has_children: bool,
+    /// Whether its children are measured, too.
+    pub(super) follows: bool,
+    /// What its children had cost at the first look.
+    pub(super) children_faults: Option<u64>,
     /// The one thread that is measured.
     pub(super) thread: Option<u32>,
     pub(super) is_32_bit: Option<bool>,
@@ -92,19 +106,26 @@ pub(super) struct Glance {
 }
 
 impl Looks {
-    /// Takes the first look. `descriptors` are those that are measured, if not all are.
-    pub(super) fn begin(subject: &Subject, measured: Vec<Syscall>, descriptors: &[u32]) -> Self {
-        let seen = |target| Seen::begin(subject, target, descriptors);
+    /// Takes the first look. `descriptors` are those that are measured, if not all are. A command must have
+    /// begun.
+    pub(super) fn begin(
+        subject: &Subject,
+        measured: Vec<Syscall>,
+        descriptors: &[u32],
+        is_command: bool,
+    ) -> Self {
+        let seen = |target| Seen { is_command, ..Seen::begin(subject, target, descriptors) };
         let seen: Vec<Seen> = subject.targets().iter().map(seen).collect();
         let next = (!seen.is_empty()).then(Instant::now);
-        let mut looks = Self { measured, seen, next };
+        let at_most_every = if is_command { AT_FIRST } else { AT_MOST_EVERY };
+        let mut looks = Self { measured, seen, next, at_most_every };
         looks.go_on(0);
         looks
     }
 
     /// Looks at nothing.
     pub(super) fn none() -> Self {
-        Self { measured: Vec::new(), seen: Vec::new(), next: None }
+        Self { measured: Vec::new(), seen: Vec::new(), next: None, at_most_every: AT_MOST_EVERY }
     }
 
     /// When the next look is due.
@@ -120,7 +141,12 @@ impl Looks {
         let begin = Instant::now();
         if self.next.is_some_and(|next| next <= begin) {
             self.look();
-            let rest = begin.elapsed().saturating_mul(REST).max(AT_MOST_EVERY);
+            let rest = if self.at_most_every < AT_MOST_EVERY {
+                self.at_most_every
+            } else {
+                begin.elapsed().saturating_mul(REST).max(AT_MOST_EVERY)
+            };
+            self.at_most_every = (self.at_most_every * 2).min(AT_MOST_EVERY);
             self.next = begin.checked_add(rest);
         }
     }
@@ -157,6 +183,9 @@ impl Seen {
         });
         Self {
             pid: target.pid,
+            follows: matches!(subject, Subject::Family(_)),
+            // A command has not waited for any child yet.
+            children_faults: Stat::read(target.pid).ok().map(|stat| stat.children_faults),
             thread: one_thread.then_some(target.requested),
             is_32_bit: is_32_bit(target.pid),
             id_elsewhere: (target.namespace != PidNamespace::own()).then_some(id),
@@ -167,8 +196,12 @@ impl Seen {
 
     fn look(&mut self, measured: &[Syscall]) {
         let now = self.glance_at_threads(measured);
+        self.look_for_children();
         // Of a process that has ended, what was seen before stays.
-        let Some(leader) = live_tid(self.pid) else { return };
+        let Some(leader) = live_tid(self.pid) else {
+            self.look_at_remains();
+            return;
+        };
         self.state = Status::read(leader).ok().and_then(|status| status.state);
         for descriptor in &mut self.descriptors {
             descriptor.at_last = is_open(self.pid, descriptor.number);
@@ -189,6 +222,27 @@ impl Seen {
             if let Some((now, first)) = glance.io.zip(first.io) {
                 self.io = Some(self.io.unwrap_or_default().plus(now.since(first)));
             }
+        }
+    }
+
+    /// Those that it has waited for can be told even when it has ended itself.
+    fn look_for_children(&mut self) {
+        if self.follows || self.thread.is_some() {
+            return;
+        }
+        let before = if self.is_command { Some(0) } else { self.children_faults };
+        let now = Stat::read(self.pid).ok().map(|stat| stat.children_faults);
+        let waited = before.zip(now).is_some_and(|(before, now)| now > before);
+        self.has_children |= waited || has_children(self.pid);
+    }
+
+    /// Of a process that has ended, the kernel keeps what its first thread read and wrote until somebody
+    /// asks for its exit status; for a command that is rlat.
+    fn look_at_remains(&mut self) {
+        let now = IoCounters::read(self.pid, self.pid).ok();
+        let first = self.first.get(&self.pid).and_then(|first| first.io);
+        if let Some((now, first)) = now.zip(first) {
+            self.io = Some(now.since(first));
         }
     }
 
@@ -235,7 +289,7 @@ mod tests {
 
     fn looks_at(pid: u32) -> Looks {
         let subject = Subject::Processes(vec![Target::open(pid).unwrap()]);
-        Looks::begin(&subject, Vec::new(), &[0, 999])
+        Looks::begin(&subject, Vec::new(), &[0, 999], false)
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `rlat PID [FD]` and `rlat -- CMD`: measure for a while, print what was found.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::time::{Instant, SystemTime};
 
@@ -22,7 +23,7 @@ use crate::latency::{
 use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, csv, json, text};
+use crate::report::{View, text};
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
 /// status of the command, if one was started, else 0.
@@ -30,14 +31,14 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     // Before anything is opened: a descriptor of that number must be the caller's, and none of ours.
     let ready = Ready::claim(args.ready_fd)?;
     require_place_for_note(args)?;
-    require_text_for_intervals(args)?;
+    Syscall::require_names(&args.syscalls)?;
     // Before signals are caught: it may wait for a reader, which an interrupt is to end at once. Also
     // the command is to find signals as rlat found them.
     let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
-    let mut command = launch(args)?;
+    let mut command = launch(&args.start, args.user.as_deref())?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
     let subject = match &command {
-        Some(command) => command_subject(args, command)?,
+        Some(command) => command_subject(args.follow, command)?,
         None => subject(args)?,
     };
     let around = Around { signals: &signals, output: &mut output, ready, started };
@@ -77,7 +78,7 @@ fn measure_subject(
     };
     let chosen = choose(args.attach.into(), needs)?;
     let why = chosen.describe();
-    let Chosen { way, syscalls, tracefs, .. } = chosen;
+    let Chosen { way, syscalls, tracefs, makeshift, .. } = chosen;
     require_descriptors(&syscalls, &descriptors)?;
     let measured = syscalls.clone();
     let names: Vec<String> = syscalls.iter().map(|syscall| syscall.name.clone()).collect();
@@ -97,7 +98,7 @@ fn measure_subject(
             say(&text);
         }
     };
-    verbose(why);
+    verbose(why.clone());
     let mut measurement = Measurement::attach(request, &mut verbose)?;
     verbose(format!("attached {} after the start", time(started.elapsed().as_nanos())));
     if args.verbose {
@@ -105,7 +106,7 @@ fn measure_subject(
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    let mut meta = protocol(args, subject, &descriptors, &names);
+    let mut meta = protocol(args, subject, &descriptors, &names, way);
 
     let view = View { k: args.buckets, labels: args.labels.into() };
     let before = measurement.snapshot();
@@ -113,21 +114,25 @@ fn measure_subject(
     meta.started = SystemTime::now();
     let opened = Instant::now();
     ready.tell();
+    if makeshift && !args.verbose {
+        say(&format!("rlat: note: {why}"));
+    }
     if command.is_none() {
         print_notes(subject, &descriptors);
     }
     print_subject(args, subject, &descriptors);
     let mut looks = match command {
-        None => Looks::begin(subject, measured, &descriptors),
+        None => Looks::begin(subject, measured.clone(), &descriptors, false),
         // It is not the command yet, but a stopped rlat.
         Some(_) => Looks::none(),
     };
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     if let Some(command) = &mut command {
         command.start()?;
+        looks = Looks::begin(subject, measured, &descriptors, true);
     }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let mut shown = Shown::choose(args, view, opened, deadline, before);
+    let mut shown = Shown::choose(args, view, &meta, opened, deadline, before);
     let window =
         Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
     let (closed_by, written) = window.wait(&mut shown, &mut looks, output)?;
@@ -138,17 +143,13 @@ fn measure_subject(
     verbose(format!("the window closed after {}", time(outcome.window.as_nanos())));
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
-    let text = match args.format {
-        Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
-        Format::Json => json::measurement(&meta, &outcome, view),
-        Format::Csv => csv::measurement(&outcome, view),
-    };
-    let result = shown.finish(&outcome, &text, written, output);
-    match args.format {
-        Format::Text if nothing_came(&outcome) => hints::print(&mut looks),
+    let result = shown.finish(&meta, &outcome, written, output);
+    if nothing_came(&outcome) {
+        hints::print(&mut looks);
+    }
+    if args.format == Format::Csv {
         // It has no place for them, and whoever gets it must know.
-        Format::Csv => text::doubts(&outcome).lines().for_each(say),
-        Format::Text | Format::Json => {}
+        text::doubts(&outcome).lines().for_each(say);
     }
     let before_detaching = Instant::now();
     drop(measurement);
@@ -167,46 +168,35 @@ fn require_place_for_note(args: &MeasureArgs) -> Result<()> {
     Ok(())
 }
 
-/// The other formats have a place for one result only.
-fn require_text_for_intervals(args: &MeasureArgs) -> Result<()> {
-    let option = match (args.interval, args.live) {
-        (Some(_), _) => "--interval",
-        (None, true) => "--live",
-        (None, false) => return Ok(()),
-    };
-    match args.format {
-        Format::Text => Ok(()),
-        Format::Json | Format::Csv => {
-            Err(usage(option, "only text shows intervals", "use -f text, or leave it out"))
-        }
-    }
-}
-
 /// The process of the command to measure, if there is one. It waits.
-fn launch(args: &MeasureArgs) -> Result<Option<Launch>> {
-    if args.start.is_empty() {
+pub(super) fn launch(start: &[OsString], user: Option<&str>) -> Result<Option<Launch>> {
+    if start.is_empty() {
         return Ok(None);
     }
-    let user = args.user.as_deref().map(User::find).transpose()?;
-    Launch::stopped(&args.start, user.as_ref()).map(Some)
+    let user = user.map(User::find).transpose()?;
+    Launch::stopped(start, user.as_ref()).map(Some)
 }
 
-fn command_subject(args: &MeasureArgs, command: &Launch) -> Result<Subject> {
+pub(super) fn command_subject(follow: bool, command: &Launch) -> Result<Subject> {
     let mut target = Target::open(command.pid())?;
     target.name = command.name();
     let targets = vec![target];
-    Ok(if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) })
+    Ok(if follow { Subject::Family(targets) } else { Subject::Processes(targets) })
 }
 
 /// A terminal sends SIGINT to the command, too; the others come to rlat alone.
-fn pass_on(signals: &Signals, command: &Launch) {
+pub(super) fn pass_on(signals: &Signals, command: &Launch) {
     if let Some(signal) = signals.take().filter(|signal| *signal != Signal::SIGINT) {
         command.pass_on(signal);
     }
 }
 
 /// Waits for the command's end after that of the window. A signal that has come since is passed on.
-fn wait_for_command(command: &mut Launch, subject: &Subject, signals: &Signals) -> Result<u8> {
+pub(super) fn wait_for_command(
+    command: &mut Launch,
+    subject: &Subject,
+    signals: &Signals,
+) -> Result<u8> {
     if wait(subject, None, signals.wake(), None) == Ok(ClosedBy::Signal) {
         pass_on(signals, command);
     }

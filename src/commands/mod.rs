@@ -29,7 +29,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
     let result = match &cli.command {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),
-        Some(Command::Survey(args)) => survey::survey(args, started),
+        Some(Command::Survey(args)) => survey::survey(args, started).map(|code| exit_code = code),
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         Some(Command::StartStopped(args)) => return args.start().run(),

@@ -25,8 +25,6 @@ pub(super) struct Output {
     name: String,
     /// Whether a part of the result has been written.
     has_begun: bool,
-    /// The parts that wait until the file is complete.
-    held: String,
 }
 
 enum Place {
@@ -62,7 +60,7 @@ impl Output {
     }
 
     fn new(place: Place, name: String) -> Self {
-        Self { place, name, has_begun: false, held: String::new() }
+        Self { place, name, has_begun: false }
     }
 
     fn place(path: &Path) -> io::Result<Place> {
@@ -88,16 +86,12 @@ impl Output {
         File::options().write(true).custom_flags(no_terminal_of_ours).open(path).map(Place::Open)
     }
 
-    /// Writes a part of the result that others follow: at once, or, where the result is to be a file
-    /// that is complete, together with the last one.
+    /// Writes a part of the result that others follow. Where the result is to be a file that is complete,
+    /// it waits beside the file's place, and not in memory.
     ///
     /// # Errors
-    /// As [`write_result`](Self::write_result).
+    /// As [`write_result`](Self::write_result); then the parts before are on standard error, too.
     pub(super) fn write_part(&mut self, text: &str) -> Result<()> {
-        if let Place::Beside(_) = self.place {
-            self.held.push_str(text);
-            return Ok(());
-        }
         self.write(text)
     }
 
@@ -108,35 +102,44 @@ impl Output {
     /// [`Kind::Other`] when not all of it was taken. Nothing is printed when a reader took a part and
     /// left, as `head` does: it had what it wanted.
     pub(super) fn write_result(&mut self, text: &str) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
-        self.write(&(held + text))
+        self.write(text)?;
+        let Place::Beside(file) = &mut self.place else { return Ok(()) };
+        let Err(errno) = file.put_in_place() else { return Ok(()) };
+        file.give_up(io::stderr());
+        Err(self.failed(errno, ON_STANDARD_ERROR))
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
-        let written = match &self.place {
+        let written = match &mut self.place {
             Place::Standard if is_closed(io::stdout()) => Err((0, Errno::EBADF)),
             Place::Standard => write_all(io::stdout(), text.as_bytes()),
             Place::StandardError => write_all(io::stderr(), text.as_bytes()),
-            Place::Open(file) => write_all(file, text.as_bytes()),
+            Place::Open(file) => write_all(&*file, text.as_bytes()),
             // What was written to a file that is gone again does not count.
-            Place::Beside(file) => file.write(text.as_bytes()).map_err(|errno| (0, errno)),
+            Place::Beside(file) => file.append(text.as_bytes()).map_err(|errno| (0, errno)),
         };
         let Err((written, errno)) = written else {
             self.has_begun = true;
             return Ok(());
         };
         let reader_left = errno == Errno::EPIPE && (written > 0 || self.has_begun);
+        if let Place::Beside(file) = &mut self.place {
+            file.give_up(io::stderr());
+        }
         if !reader_left {
             let _ = io::stderr().write_all(text.as_bytes());
         }
-        let what_now = if reader_left { QUIET } else { "the result is on standard error instead" };
-        Err(Error {
+        Err(self.failed(errno, if reader_left { QUIET } else { ON_STANDARD_ERROR }))
+    }
+
+    fn failed(&self, errno: Errno, next: &str) -> Error {
+        Error {
             kind: Kind::Other,
             step: Step::Output,
             object: self.name.clone(),
             cause: Cause::Errno(errno),
-            next: what_now.to_owned(),
-        })
+            next: next.to_owned(),
+        }
     }
 }
 
@@ -194,6 +197,8 @@ fn unusable(name: &str, error: &io::Error) -> Error {
     }
 }
 
+/// The next step of an error that cost no numbers.
+const ON_STANDARD_ERROR: &str = "the result is on standard error instead";
 /// The next step of an error that is not worth a message.
 const QUIET: &str = "";
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use crate::cli::MeasureArgs;
 use crate::host::Host;
-use crate::latency::Subject;
+use crate::latency::{Subject, Way};
 use crate::maps::cpus::online_and_possible;
 use crate::process::command_line;
 use crate::report::meta::{Cpus, Measured, Meta, Options, Whom};
@@ -16,6 +16,7 @@ pub(super) fn protocol(
     subject: &Subject,
     descriptors: &[u32],
     syscalls: &[String],
+    way: Way,
 ) -> Meta {
     let measured = subject.targets().iter().map(|target| Measured {
         pid: target.pid,
@@ -45,11 +46,13 @@ pub(super) fn protocol(
         targets: measured.collect(),
         options: Options {
             duration: Some(args.duration).filter(|time| !time.is_zero()),
+            interval: args.interval_length(),
             descriptors: descriptors.to_vec(),
             returns: args.returns.into(),
             unit: args.unit.into(),
             k: args.buckets,
             linear: args.linear,
+            way,
         },
         note: args.note.clone(),
     }

@@ -1,9 +1,12 @@
-//! `rlat survey PID...`: every system call of a process for a while, and a table of them.
+//! `rlat survey PID...` and `rlat survey -- CMD`: every system call of a process for a while, and a table
+//! of them.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use super::measure::{failed, kernel, open_processes, print_notes};
+use super::measure::{
+    command_subject, failed, kernel, launch, open_processes, pass_on, print_notes, wait_for_command,
+};
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
 use super::say;
@@ -11,41 +14,80 @@ use super::signals::Signals;
 use crate::cli::SurveyArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Subject, wait};
-use crate::process::Status;
+use crate::process::{Launch, Status};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::survey;
 use crate::survey::Survey;
 
-/// Surveys, and prints what was found. `started` is when the program began, for `-v`.
-pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
+/// Surveys, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
+/// status of the command, if one was started, else 0.
+pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<u8> {
+    // Before signals are caught: the command is to find them as rlat found them.
+    let mut command = launch(&args.start, args.user.as_deref())?;
     let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
-    let subject = Subject::Processes(open_processes(args.processes.iter().copied())?);
-    print_notes(&subject, &[]);
+    let subject = if let Some(command) = &command {
+        command_subject(args.follow, command)?
+    } else {
+        let targets = open_processes(args.processes.iter().copied())?;
+        if args.follow { Subject::Family(targets) } else { Subject::Processes(targets) }
+    };
+    let result = survey_subject(args, &subject, command.as_mut(), &signals, started);
+    match &mut command {
+        // As for a measurement: whatever became of it, the command goes on, and rlat stays with it.
+        Some(command) if command.has_started() => {
+            let status = wait_for_command(command, &subject, &signals);
+            result.and(status)
+        }
+        _ => result.map(|()| 0),
+    }
+}
+
+fn survey_subject(
+    args: &SurveyArgs,
+    subject: &Subject,
+    mut command: Option<&mut Launch>,
+    signals: &Signals,
+    started: Instant,
+) -> Result<()> {
+    if command.is_none() {
+        print_notes(subject, &[]);
+    }
     let mut verbose = |text: String| {
         if args.verbose {
             say(&text);
         }
     };
-    let mut survey = Survey::attach(&subject, &mut verbose)?;
+    let mut survey = Survey::attach(subject, &mut verbose)?;
     verbose(format!("attached {} after the start", time(started.elapsed().as_nanos())));
     if args.verbose {
         for (program, log) in survey.verifier_logs()? {
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(&subject);
+    print_subject(subject);
 
     survey.open();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
+    if let Some(command) = &mut command {
+        command.start()?;
+        survey.look_for_32_bit();
+    }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
-    let closed_by = wait_with_progress(&subject, &|| survey.recorded(), deadline, &signals)?;
+    // A command may draw on the terminal itself.
+    let progress = command.is_none().then(|| Progress::on_terminal(deadline)).flatten();
+    let closed_by =
+        wait_with_progress(subject, &|| survey.recorded(), progress.as_ref(), deadline, signals)?;
+    drop(progress);
     let findings = survey.close(closed_by)?;
+    if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
+        pass_on(signals, command);
+    }
     verbose(format!("the window closed after {}", time(findings.window.as_nanos())));
 
     // Before the programs are detached, as for a measurement.
-    let result = Output::open(None, false)?.write_result(&survey::survey(&findings));
+    let result = Output::open(None, command.is_some())?.write_result(&survey::survey(&findings));
     let before_detaching = Instant::now();
     drop(survey);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
@@ -55,17 +97,17 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
     result
 }
 
-/// Waits for the window's end, and shows on a terminal how far it is and how many calls have been
+/// Waits for the window's end, and shows with `progress` how far it is and how many calls have been
 /// recorded.
 fn wait_with_progress(
     subject: &Subject,
     recorded: &dyn Fn() -> u64,
+    progress: Option<&Progress>,
     deadline: Option<Instant>,
     signals: &Signals,
 ) -> Result<ClosedBy> {
-    let progress = Progress::on_terminal(deadline);
     let mut show = || {
-        if let Some(progress) = &progress {
+        if let Some(progress) = progress {
             progress.show(recorded());
         }
     };

@@ -9,13 +9,11 @@ use super::looks::Looks;
 use super::output::{Output, is_quiet};
 use super::progress::{INTERVAL, Progress};
 use super::signals::Signals;
-use crate::cli::MeasureArgs;
+use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Measurement, Outcome, Snapshot, Subject, wait};
-use crate::report::View;
-
-/// How often to redraw the histogram, if nothing was said.
-const REDRAW_EVERY: Duration = Duration::from_secs(1);
+use crate::report::meta::Meta;
+use crate::report::{View, csv, json, text};
 
 /// An open window.
 pub(super) struct Window<'a> {
@@ -30,6 +28,8 @@ pub(super) struct Window<'a> {
 
 /// What the output shows while the window is open, and at the end.
 pub(super) struct Shown {
+    format: Format,
+    view: View,
     meanwhile: Meanwhile,
 }
 
@@ -99,21 +99,24 @@ impl Shown {
     pub(super) fn choose(
         args: &MeasureArgs,
         view: View,
+        meta: &Meta,
         opened: Instant,
         deadline: Option<Instant>,
         before: Snapshot,
     ) -> Self {
-        // A command may draw there itself.
-        let is_on_stdout = args.output.is_none() && args.start.is_empty();
-        let every = args.interval.or(args.live.then_some(REDRAW_EVERY));
-        let meanwhile = match every {
+        let format = args.format;
+        // A command may draw there itself, and what is for programs is not to be drawn.
+        let is_drawn = args.output.is_none() && args.start.is_empty() && format == Format::Text;
+        let meanwhile = match args.interval_length() {
             None => Meanwhile::Nothing,
-            Some(every) if args.live && is_on_stdout && live::is_possible() => {
+            Some(every) if args.live && is_drawn && live::is_possible() => {
                 Meanwhile::Live(Live::new(every, view, opened, deadline))
             }
-            Some(every) => Meanwhile::Intervals(Intervals::new(every, view, opened, before)),
+            Some(every) => {
+                Meanwhile::Intervals(Intervals::new(every, (format, view), meta, opened, before))
+            }
         };
-        Self { meanwhile }
+        Self { format, view, meanwhile }
     }
 
     /// When there is something new to show.
@@ -136,24 +139,23 @@ impl Shown {
         }
     }
 
-    /// Writes the result, which is `total`. `written` is how writing has gone so far: where the output
-    /// took no more, the rest goes where the beginning went.
+    /// Writes the result. `written` is how writing has gone so far: where the output took no more, the
+    /// rest goes where the beginning went.
     ///
     /// # Errors
     /// As [`Output::write_result`].
     pub(super) fn finish(
         &mut self,
+        meta: &Meta,
         outcome: &Outcome,
-        total: &str,
         written: Result<()>,
         output: &mut Output,
     ) -> Result<()> {
-        let before = match &mut self.meanwhile {
-            Meanwhile::Nothing => String::new(),
-            Meanwhile::Intervals(intervals) => intervals.last(outcome),
-            Meanwhile::Live(live) => live.finish(),
+        let text = match &mut self.meanwhile {
+            Meanwhile::Nothing => self.whole(meta, outcome),
+            Meanwhile::Intervals(intervals) => intervals.finish(meta, outcome),
+            Meanwhile::Live(live) => live.finish() + &self.whole(meta, outcome),
         };
-        let text = before + total;
         if let Err(error) = written {
             if !is_quiet(&error) {
                 let _ = io::stderr().write_all(text.as_bytes());
@@ -161,5 +163,14 @@ impl Shown {
             return Err(error);
         }
         output.write_result(&text)
+    }
+
+    /// The result without intervals.
+    fn whole(&self, meta: &Meta, outcome: &Outcome) -> String {
+        match self.format {
+            Format::Text => text::measurement(outcome, self.view) + &text::note(meta),
+            Format::Json => json::measurement(meta, outcome, self.view),
+            Format::Csv => csv::measurement(outcome, self.view),
+        }
     }
 }

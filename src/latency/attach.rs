@@ -36,6 +36,8 @@ pub struct Chosen {
     pub tracefs: Option<Tracefs>,
     /// Why it is so, for people.
     pub reason: String,
+    /// Whether it is so for want of something better, so that people should know.
+    pub makeshift: bool,
 }
 
 /// What decides beside the user's choice.
@@ -69,11 +71,14 @@ fn automatic(needs: Needs<'_>) -> Result<Chosen> {
         Ok(tracefs) => tracefs,
         // What the user named is to be used, or not at all.
         Err(error) if needs.tracefs.is_some() || needs.follow => return Err(error),
-        Err(error) => return raw(needs, format!("there is no tracefs to use: {}", error.cause)),
+        Err(error) => {
+            let reason = format!("there is no tracefs to use: {}", error.cause);
+            return raw(needs, reason).map(Chosen::as_makeshift);
+        }
     };
     if !tracefs.has_category("syscalls") {
         let reason = "there are no tracepoints of single calls (CONFIG_FTRACE_SYSCALLS)";
-        return raw(needs, reason.to_owned());
+        return raw(needs, reason.to_owned()).map(Chosen::as_makeshift);
     }
     let syscalls = Syscall::find_all(&tracefs, needs.syscalls)?;
     let numbers_known = syscalls.iter().all(|syscall| syscall.number.is_some());
@@ -90,23 +95,23 @@ fn automatic(needs: Needs<'_>) -> Result<Chosen> {
     if let Some(reason) = why_raw.filter(|_| numbers_known)
         && let Ok(way) = raw_way(needs.descriptors)
     {
-        return Ok(Chosen { way, syscalls, tracefs: Some(tracefs), reason });
+        return Ok(Chosen { way, syscalls, tracefs: Some(tracefs), reason, makeshift: false });
     }
     let reason = "so that other calls are not disturbed".to_owned();
-    Ok(Chosen { way: Way::Tracepoint, syscalls, tracefs: Some(tracefs), reason })
+    Ok(Chosen { way: Way::Tracepoint, syscalls, tracefs: Some(tracefs), reason, makeshift: false })
 }
 
 fn own_tracepoints(needs: Needs<'_>, reason: String) -> Result<Chosen> {
     let tracefs = Tracefs::open(needs.tracefs)?;
     let syscalls = Syscall::find_all(&tracefs, needs.syscalls)?;
-    Ok(Chosen { way: Way::Tracepoint, syscalls, tracefs: Some(tracefs), reason })
+    Ok(Chosen { way: Way::Tracepoint, syscalls, tracefs: Some(tracefs), reason, makeshift: false })
 }
 
 fn raw(needs: Needs<'_>, reason: String) -> Result<Chosen> {
     let syscalls = Syscall::known_all(needs.syscalls)?;
     let way = raw_way(needs.descriptors)?;
     let tracefs = needs.follow.then(|| Tracefs::open(needs.tracefs)).transpose()?;
-    Ok(Chosen { way, syscalls, tracefs, reason })
+    Ok(Chosen { way, syscalls, tracefs, reason, makeshift: false })
 }
 
 fn raw_way(descriptors: bool) -> Result<Way> {
@@ -129,6 +134,10 @@ fn raw_way(descriptors: bool) -> Result<Way> {
 }
 
 impl Chosen {
+    fn as_makeshift(self) -> Self {
+        Self { makeshift: true, ..self }
+    }
+
     /// What `-v` says about it.
     pub fn describe(&self) -> String {
         let (where_to, more) = match self.way {

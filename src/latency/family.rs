@@ -52,7 +52,7 @@ pub struct Unfollowed {
 
 /// The two programs, at work until this is dropped.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(crate) struct Family {
     fork: (Program, LoadedProgram),
     free: (Program, LoadedProgram),
     not_followed: MmapableArray,
@@ -61,7 +61,7 @@ pub(super) struct Family {
 
 impl Family {
     /// Loads and attaches the programs. `members` are the name and descriptor of the map of members.
-    pub(super) fn follow(
+    pub(crate) fn follow(
         tracefs: &Tracefs,
         members: &[(String, i32)],
         cpu: u32,
@@ -79,17 +79,17 @@ impl Family {
     }
 
     /// Its programs, for whoever wants to read them.
-    pub(super) fn programs(&self) -> [&Program; 2] {
+    pub(crate) fn programs(&self) -> [&Program; 2] {
         [&self.fork.0, &self.free.0]
     }
 
     /// The map that it has beside the members', by the name that programs use.
-    pub(super) fn maps(&self) -> impl Iterator<Item = (String, i32)> {
+    pub(crate) fn maps(&self) -> impl Iterator<Item = (String, i32)> {
         own_map(&self.not_followed)
     }
 
     /// Who was not followed so far.
-    pub(super) fn unfollowed(&self) -> Unfollowed {
+    pub(crate) fn unfollowed(&self) -> Unfollowed {
         let words = self.not_followed.values().flatten();
         let missed = self.fork.1.info().ok().and_then(|info| info.recursion_misses);
         Unfollowed {

@@ -114,7 +114,7 @@ impl ScopeMaps {
 
     /// The processes of the family that live now; `None` where there is no family to follow. Not to be
     /// called while the window is open, for it calls bpf(2) on a map.
-    pub(super) fn members(&self) -> Option<Vec<u32>> {
+    pub(crate) fn members(&self) -> Option<Vec<u32>> {
         let members = self.members.as_ref()?.entries().ok()?;
         // While they change, one may come twice.
         let members: BTreeSet<u32> = members.into_iter().map(|(id, _)| id).collect();

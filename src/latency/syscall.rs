@@ -5,12 +5,13 @@ use std::str::FromStr;
 use syscalls::Sysno;
 
 use super::descriptors::takes_descriptor;
+use super::meant::{explain, require_names, unknown};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::loader::Tracepoint;
-use crate::tracefs::{Field, Tracefs, TracepointName, near_names};
+use crate::tracefs::{Field, Tracefs};
 
 /// Names that stand for several system calls. Members that this kernel lacks are left out.
-const GROUPS: [(&str, &[&str]); 6] = [
+pub(super) const GROUPS: [(&str, &[&str]); 6] = [
     ("@read", &["read", "pread64", "readv", "preadv", "preadv2"]),
     ("@write", &["write", "pwrite64", "writev", "pwritev", "pwritev2"]),
     ("@sync", &["fsync", "fdatasync", "sync_file_range", "syncfs", "sync", "msync"]),
@@ -29,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Calls that do not come back, so that there is no latency.
-const NEVER_RETURN: [&str; 2] = ["exit", "exit_group"];
+pub(super) const NEVER_RETURN: [&str; 2] = ["exit", "exit_group"];
 
 /// A system call that can be measured on this kernel.
 #[derive(Clone, Debug)]
@@ -67,18 +68,22 @@ impl Syscall {
     /// The system calls of these names and groups, each once, in the order given.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for one that never returns or an unknown group, [`Kind::Unsupported`] for one
+    /// As [`require_names`](Self::require_names), [`Kind::Unsupported`] for one
     /// that this kernel has no tracepoints for, [`Kind::Permission`] when they may not be read.
     pub fn find_all(tracefs: &Tracefs, names: &[String]) -> Result<Vec<Self>> {
-        Self::all(names, |name| Self::find(tracefs, name))
+        Self::require_names(names)?;
+        Self::all(names, |name| {
+            Self::find(tracefs, name).map_err(|error| explain(tracefs, name, error))
+        })
     }
 
     /// The same without tracefs: those whose numbers are known here. They can be measured on the raw
     /// tracepoints only, and whether this kernel has them is not asked.
     ///
     /// # Errors
-    /// [`Kind::Usage`] as above, [`Kind::Unsupported`] for one whose number is not known.
+    /// As [`require_names`](Self::require_names), [`Kind::Unsupported`] for one whose number is not known.
     pub fn known_all(names: &[String]) -> Result<Vec<Self>> {
+        Self::require_names(names)?;
         Self::all(names, Self::known)
     }
 
@@ -97,7 +102,6 @@ impl Syscall {
                     .map(|member| find(member))
                     .filter(|member| !is_unsupported(member))
                     .collect::<Result<Vec<_>>>()?,
-                None if name.starts_with('@') => return Err(no_group(name)),
                 None => vec![find(name)?],
             };
             if members.is_empty() {
@@ -112,6 +116,22 @@ impl Syscall {
         Ok(found)
     }
 
+    /// Looks at names and groups as far as that needs no kernel: better before anything is opened.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] for what cannot be a name, a group that there is not, and a call that never
+    /// returns.
+    ///
+    /// ```
+    /// use rlat::latency::Syscall;
+    ///
+    /// let error = Syscall::require_names(&["@raed".to_owned()]).unwrap_err();
+    /// assert!(error.to_string().contains("near: @read"));
+    /// ```
+    pub fn require_names(names: &[String]) -> Result<()> {
+        require_names(names)
+    }
+
     /// The names of a group's members, on any kernel; empty for an unknown group.
     ///
     /// ```
@@ -122,9 +142,6 @@ impl Syscall {
     }
 
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {
-        if NEVER_RETURN.contains(&name) {
-            return Err(never_returns(name));
-        }
         let tracepoint = |name: String| -> Result<Tracepoint> {
             let id = tracefs.tracepoint_id("syscalls", &name)?;
             Ok(Tracepoint { category: "syscalls".to_owned(), name, id })
@@ -150,10 +167,8 @@ impl Syscall {
     }
 
     fn known(name: &str) -> Result<Self> {
-        if NEVER_RETURN.contains(&name) {
-            return Err(never_returns(name));
-        }
-        let number = number(name).ok_or_else(|| unknown(name))?;
+        let number =
+            number(name).ok_or_else(|| unknown(name, Sysno::iter().map(|number| number.name())))?;
         let takes_descriptor = takes_descriptor(name);
         Ok(Self { name: name.to_owned(), number: Some(number), takes_descriptor, own: None })
     }
@@ -201,37 +216,6 @@ fn lacks(tracepoint: &Tracepoint, field: &str) -> Error {
     }
 }
 
-fn unknown(name: &str) -> Error {
-    let known: Vec<TracepointName> = Sysno::iter()
-        .map(|call| TracepointName {
-            category: "syscalls".to_owned(),
-            name: call.name().to_owned(),
-        })
-        .collect();
-    let near = near_names(name, &known);
-    Error {
-        kind: Kind::Unsupported,
-        step: Step::Tracepoint,
-        object: format!("the system call {name}"),
-        cause: Cause::Text("its number is not known here".to_owned()),
-        next: if near.is_empty() {
-            "on the raw tracepoints, calls are known by number: see `--attach tracepoint`"
-                .to_owned()
-        } else {
-            format!("near names: {}", near.join(", "))
-        },
-    }
-}
-
-fn never_returns(name: &str) -> Error {
-    usage(name, "it never returns, so that there is no latency", "name another system call")
-}
-
-fn no_group(name: &str) -> Error {
-    let groups = GROUPS.map(|(group, _)| group).join(", ");
-    usage(name, "there is no such group", &format!("the groups are {groups}"))
-}
-
 fn nothing_in(name: &str) -> Error {
     Error {
         kind: Kind::Unsupported,
@@ -239,16 +223,6 @@ fn nothing_in(name: &str) -> Error {
         object: name.to_owned(),
         cause: Cause::Text("this kernel has tracepoints for none of its members".to_owned()),
         next: "`rlat list 'sys_enter_*'` shows those that it has".to_owned(),
-    }
-}
-
-fn usage(name: &str, why: &str, next: &str) -> Error {
-    Error {
-        kind: Kind::Usage,
-        step: Step::Arguments,
-        object: format!("--syscall {name}"),
-        cause: Cause::Text(why.to_owned()),
-        next: next.to_owned(),
     }
 }
 

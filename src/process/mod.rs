@@ -46,5 +46,5 @@ pub use stat::Stat;
 pub use status::Status;
 pub use syscall::{Activity, activity};
 pub use target::Target;
-pub use threads::{innermost_tid, live_tid, thread_name, tids};
+pub use threads::{has_children, innermost_tid, live_tid, thread_name, tids};
 pub use user::User;

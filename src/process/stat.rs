@@ -14,6 +14,8 @@ pub struct Stat {
     pub state: char,
     /// Field 9: the kernel's flags of the thread, `PF_...` in `include/linux/sched.h`.
     pub flags: u64,
+    /// Field 11: the minor page faults of the children that it has waited for. None gets by without one.
+    pub children_faults: u64,
     /// Field 22: when it started, in clock ticks since boot. With the id it names a process for
     /// good: an id is not given away again within one tick.
     pub start_time: u64,
@@ -41,6 +43,7 @@ impl Stat {
         Some(Self {
             state: field(3)?.chars().next()?,
             flags: field(9)?.parse().ok()?,
+            children_faults: field(11)?.parse().ok()?,
             start_time: field(22)?.parse().ok()?,
         })
     }

@@ -24,6 +24,13 @@ pub fn live_tid(pid: u32) -> Option<u32> {
     if lives(&pid) { Some(pid) } else { tids(pid).into_iter().find(lives) }
 }
 
+/// Whether the process has children now that it, and no other, started. `false` also where the kernel does
+/// not tell, without `CONFIG_PROC_CHILDREN`.
+pub fn has_children(pid: u32) -> bool {
+    let children = |tid: &u32| std::fs::read(format!("/proc/{pid}/task/{tid}/children"));
+    tids(pid).iter().any(|tid| children(tid).is_ok_and(|list| !list.is_empty()))
+}
+
 /// The name of a thread, at most 15 bytes that the process chose; `None` when it has ended.
 ///
 /// Bytes that are not UTF-8 become U+FFFD; control characters stay.

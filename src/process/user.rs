@@ -45,7 +45,8 @@ impl User {
             next: "name an account, or the number of a user: `getent passwd` lists them".to_owned(),
         };
         let unreadable = |errno| failed(Kind::Other, Cause::Errno(errno));
-        let number: Option<u32> = name.parse().ok().filter(|uid| *uid != u32::MAX);
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let number = name.parse().ok().filter(|uid| is_number && *uid != u32::MAX);
         let by_name = unistd::User::from_name(name).map_err(unreadable)?;
         let account = match (by_name, number.map(Uid::from_raw)) {
             (Some(account), _) => Some(account),
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn who_is_not_there_is_a_usage_error() {
-        for name in ["", "no such user", "-1", "4294967295", "4294967296", "1e3"] {
+        for name in ["", "no such user", "-1", "+5", "4294967295", "4294967296", "1e3"] {
             let error = User::find(name).unwrap_err();
             assert_eq!(error.kind, Kind::Usage, "{name:?}: {error}");
         }

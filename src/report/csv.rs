@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::View;
+use super::{Interval, View};
 use crate::histogram::{LinearRow, Row};
-use crate::latency::Outcome;
+use crate::latency::{Counted, Outcome, Snapshot};
 
 /// One row a bucket, below a line of headings; lines end in a line feed alone, as in Unix.
 ///
@@ -38,22 +38,63 @@ use crate::latency::Outcome;
 /// assert_eq!(text, "syscall,unit,min,max,count\nread,us,2,3,1\n");
 /// ```
 pub fn measurement(outcome: &Outcome, view: View) -> String {
-    let mut text = "syscall,unit,min,max,count\n".to_owned();
-    for call in &outcome.calls {
-        let syscall = field(&call.syscall);
-        let unit = call.histogram.unit().name();
+    "syscall,unit,min,max,count\n".to_owned() + &rows("", &Snapshot::from(outcome), view)
+}
+
+/// The line of headings when intervals are shown: three columns more stand before the others.
+///
+/// `interval` is the number of one, from 1, or `total`; the next two are when it began and ended, in ns
+/// since the window opened.
+pub const INTERVALS_HEADING: &str = "interval,start_ns,end_ns,syscall,unit,min,max,count\n";
+
+/// The rows of one interval.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use rlat::histogram::{Histogram, Unit};
+/// use rlat::latency::{Counted, Snapshot};
+/// use rlat::report::{Interval, View, csv};
+///
+/// let mut histogram = Histogram::new(Unit::Us);
+/// histogram.record(3_210);
+/// let counted = Counted { syscall: "read".to_owned(), histogram, linear: None };
+/// let interval = Interval {
+///     number: 2,
+///     start: Duration::from_millis(1),
+///     end: Duration::from_millis(2),
+///     ended: UNIX_EPOCH,
+///     counted: Snapshot { calls: vec![counted] },
+/// };
+/// assert_eq!(csv::interval(&interval, View::default()), "2,1000000,2000000,read,us,2,3,1\n");
+/// ```
+pub fn interval(interval: &Interval, view: View) -> String {
+    let (start, end) = (interval.start.as_nanos(), interval.end.as_nanos());
+    rows(&format!("{},{start},{end},", interval.number), &interval.counted, view)
+}
+
+/// The rows of the whole window, behind those of all intervals.
+pub fn total(outcome: &Outcome, view: View) -> String {
+    rows(&format!("total,0,{},", outcome.window.as_nanos()), &Snapshot::from(outcome), view)
+}
+
+/// A row for each bucket, each with `first` before it.
+fn rows(first: &str, Snapshot { calls }: &Snapshot, view: View) -> String {
+    let mut text = String::new();
+    for Counted { syscall, histogram, linear } in calls {
+        let syscall = field(syscall);
+        let unit = histogram.unit().name();
         let mut row = |min: Option<u64>, max: Option<u64>, count: u64| {
             let [min, max] =
                 [min, max].map(|edge| edge.map_or_else(String::new, |n| n.to_string()));
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{syscall},{unit},{min},{max},{count}");
+            let _ = writeln!(text, "{first}{syscall},{unit},{min},{max},{count}");
         };
-        if let Some(linear) = &call.linear {
+        if let Some(linear) = linear {
             for LinearRow { min, max, count } in linear.rows() {
                 row(min, max, count);
             }
         } else {
-            for Row { min, max, count } in call.histogram.rows(view.k) {
+            for Row { min, max, count } in histogram.rows(view.k) {
                 row(Some(min), Some(max), count);
             }
         }

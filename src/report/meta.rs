@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::histogram::{Linear, Unit};
 use crate::host::Host;
-use crate::latency::Returns;
+use crate::latency::{Returns, Way};
 
 /// The clock that all times are differences of, and that `bpf_ktime_get_ns` reads: it does not jump, and
 /// stands still while the machine sleeps.
@@ -84,6 +84,8 @@ pub struct Measured {
 pub struct Options {
     /// For how long, at most; `None` means until a signal or the end of the targets.
     pub duration: Option<Duration>,
+    /// How long each interval is that is shown by itself; `None` means that there are none.
+    pub interval: Option<Duration>,
     /// Only calls on one of these descriptors; none means any.
     pub descriptors: Vec<u32>,
     /// Which calls were put into the histogram, by what they returned.
@@ -94,4 +96,6 @@ pub struct Options {
     pub k: u32,
     /// The edges of linear buckets.
     pub linear: Option<Linear>,
+    /// Where the programs were attached.
+    pub way: Way,
 }

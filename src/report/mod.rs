@@ -22,7 +22,10 @@ pub mod survey;
 pub mod text;
 pub mod utc;
 
+use std::time::{Duration, SystemTime};
+
 use crate::histogram::Unit;
+use crate::latency::Snapshot;
 
 /// How histograms are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +44,21 @@ pub enum Labels {
     Power,
     /// As times: `[1.02ms, 2.05ms)`.
     Time,
+}
+
+/// One interval of a measurement, and what was counted in it.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// The first one is 1.
+    pub number: u64,
+    /// When it began, since the window opened.
+    pub start: Duration,
+    /// When it ended, since the window opened.
+    pub end: Duration,
+    /// The same by the clock on the wall.
+    pub ended: SystemTime,
+    /// What came into the histograms.
+    pub counted: Snapshot,
 }
 
 /// What bpftrace would call the count of calls: `@calls`, or `@read_calls` beside those of others.

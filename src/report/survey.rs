@@ -11,7 +11,7 @@ use std::fmt::{self, Write as _};
 
 use super::escape::escape;
 use super::numbers::{grouped, short_time, time};
-use super::text::{calls, closed_by, equation, imbalance, lost, skipped_programs};
+use super::text::{calls, closed_by, equation, imbalance, lost, skipped_programs, unfollowed};
 use crate::latency::Elapsed;
 use crate::survey::layout::BUCKET_K;
 use crate::survey::{Findings, InFlight, SurveyedCall};
@@ -41,6 +41,7 @@ const TIME_COLUMNS: usize = 6;
 ///     not_entered: 0,
 ///     in_flight: Vec::new(),
 ///     missed_runs: None,
+///     unfollowed: None,
 ///     turned_32_bit: Vec::new(),
 ///     window: Duration::from_secs(10),
 ///     closed_by: ClosedBy::Time,
@@ -73,6 +74,9 @@ impl fmt::Display for Text<'_> {
         lost(f, &findings.ledger, "name fewer processes")?;
         for call in &findings.in_flight {
             in_flight(f, call)?;
+        }
+        if let Some(children) = findings.unfollowed {
+            unfollowed(f, children)?;
         }
         match findings.missed_runs {
             Some(missed) => skipped_programs(f, missed),

@@ -5,7 +5,6 @@
 //! is well the ledger is one line; whatever it cannot vouch for gets a line of its own, with what to do.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 
@@ -14,7 +13,7 @@ use super::meta::Meta;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
 use super::utc::utc;
-use super::{View, counter_name, histogram_name};
+use super::{Interval, View, counter_name, histogram_name};
 use crate::histogram::log2::RECORDED_K;
 use crate::histogram::{Histogram, LinearHistogram};
 use crate::latency::{
@@ -132,18 +131,25 @@ pub fn histograms(snapshot: &Snapshot, view: View) -> String {
 /// use std::time::{Duration, UNIX_EPOCH};
 /// use rlat::histogram::{Histogram, Unit};
 /// use rlat::latency::{Counted, Snapshot};
-/// use rlat::report::{View, text};
+/// use rlat::report::{Interval, View, text};
 ///
 /// let mut histogram = Histogram::new(Unit::Us);
 /// histogram.record(3_210);
 /// let counted = Counted { syscall: "read".to_owned(), histogram, linear: None };
-/// let snapshot = Snapshot { calls: vec![counted] };
-/// let text = text::interval(&snapshot, UNIX_EPOCH, Duration::from_secs(1), View::default());
+/// let interval = Interval {
+///     number: 3,
+///     start: Duration::from_secs(2),
+///     end: Duration::from_secs(3),
+///     ended: UNIX_EPOCH,
+///     counted: Snapshot { calls: vec![counted] },
+/// };
+/// let text = text::interval(&interval, View::default());
 /// assert!(text.starts_with("time: 1970-01-01T00:00:00.000Z, 1.000 s\n@calls: 1\n@read_us:\n[2, 4) "));
 /// ```
-pub fn interval(snapshot: &Snapshot, end: SystemTime, length: Duration, view: View) -> String {
-    let (end, length) = (utc(end), time(length.as_nanos()));
-    format!("time: {end}, {length}\n{}", Histograms(snapshot, view))
+pub fn interval(interval: &Interval, view: View) -> String {
+    let length = interval.end.saturating_sub(interval.start);
+    let (ended, length) = (utc(interval.ended), time(length.as_nanos()));
+    format!("time: {ended}, {length}\n{}", Histograms(&interval.counted, view))
 }
 
 /// Histograms that are displayed as text.
@@ -363,7 +369,7 @@ pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> 
 }
 
 /// Children whose calls are in no number, as far as that is known.
-fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
+pub(super) fn unfollowed(f: &mut fmt::Formatter<'_>, children: Unfollowed) -> fmt::Result {
     let Unfollowed { no_room, missed_forks } = children;
     if no_room > 0 {
         writeln!(

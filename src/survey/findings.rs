@@ -6,7 +6,7 @@ use super::InFlight;
 use super::layout::{Counter, NO_CALL, OTHER, ROWS, Row, call_name, histogram_bucket, row_of};
 use crate::histogram::{Histogram, Unit};
 use crate::latency::layout::{Slot, SlotState};
-use crate::latency::{ClosedBy, Ledger, Lost, MissedRuns};
+use crate::latency::{ClosedBy, Ledger, Lost, MissedRuns, Unfollowed};
 
 /// The whole result of a survey.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Findings {
     pub in_flight: Vec<InFlight>,
     /// How often the kernel skipped one of the programs, or `None` where it does not say.
     pub missed_runs: Option<MissedRuns>,
+    /// Children that may be missing, where children were to be followed.
+    pub unfollowed: Option<Unfollowed>,
     /// Processes that turned into a 32-bit program while the window was open, so that the names of
     /// their calls may be wrong.
     pub turned_32_bit: Vec<u32>,

@@ -1,6 +1,7 @@
 //! One survey, from maps and programs to its findings. Its steps are those of a
 //! [`Measurement`](crate::latency::Measurement): attach, open, close, drop.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::layout::{CALLS_MAP, Counter, MOST_REGIONS, ROW_WORDS, ROWS, Row};
 use super::programs::{Plan, Regions, enter_program, exit_program, thread_end_program};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::Program;
+use crate::latency::family::Family;
 use crate::latency::in_flight::{Blocked, blocked_in_any_call, by_visible_ids, is_ending};
 use crate::latency::layout::{CONTROL_MAP, CONTROL_WORDS, Slot, WINDOW_CLOSED, WINDOW_OPEN};
 use crate::latency::loading::{load_own, own_logs};
@@ -23,6 +25,7 @@ use crate::loader::sys::{self, ProgramType};
 use crate::loader::{Answer, Attachment, Feature, LoadedProgram, attach_raw, probe};
 use crate::maps::{MmapableArray, cpus};
 use crate::process::is_32_bit;
+use crate::tracefs::Tracefs;
 
 /// Attached programs and the maps that they write to.
 #[derive(Debug)]
@@ -35,6 +38,11 @@ pub struct Survey<'a> {
     starts: Starts,
     calls: MmapableArray,
     scope_maps: ScopeMaps,
+    family: Option<Family>,
+    /// Processes that were seen to execute a 32-bit program.
+    turned_32_bit: BTreeSet<u32>,
+    /// The subject's processes when the window opened.
+    at_opening: Vec<u32>,
     opened_ns: u64,
     blocked_at_opening: Option<Vec<Blocked>>,
     _attachments: [Attachment; 3],
@@ -67,6 +75,8 @@ impl<'a> Survey<'a> {
         let room = Room::choose(threads, None);
         let plan = Plan { scope: subject.scope()?, regions, room, extremes };
         let scope_maps = subject.create_maps()?;
+        // Before everything else: whoever is forked from now on is known when the window opens.
+        let family = follow(subject, &scope_maps, steps)?;
         let control = MmapableArray::create(CONTROL_MAP, CONTROL_WORDS, 1)?;
         let starts = Starts::create(room, steps)?;
         let calls = MmapableArray::create(CALLS_MAP, ROW_WORDS, count * ROWS)?;
@@ -93,6 +103,9 @@ impl<'a> Survey<'a> {
             starts,
             calls,
             scope_maps,
+            family,
+            turned_32_bit: BTreeSet::new(),
+            at_opening: Vec::new(),
             opened_ns: 0,
             blocked_at_opening: None,
             _attachments: attachments,
@@ -105,15 +118,30 @@ impl<'a> Survey<'a> {
     /// As [`verifier_log`].
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
         let maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
-        let programs = [&self.enter.0, &self.exit.0, &self.thread_end.0].into_iter();
-        own_logs(programs, ProgramType::RawTracepoint, &maps)
+        let own = [&self.enter.0, &self.exit.0, &self.thread_end.0].into_iter();
+        let mut logs = own_logs(own, ProgramType::RawTracepoint, &maps)?;
+        if let Some(family) = &self.family {
+            let maps: Vec<_> = self.scope_maps.numbers().chain(family.maps()).collect();
+            let own = family.programs().into_iter();
+            logs.extend(own_logs(own, ProgramType::Tracepoint, &maps)?);
+        }
+        Ok(logs)
     }
 
     /// Opens the window.
     pub fn open(&mut self) {
+        // As in `Measurement::open`: not while the window is open.
+        self.at_opening = self.processes();
         self.set_window(WINDOW_OPEN);
         self.opened_ns = monotonic_ns();
         self.blocked_at_opening = self.blocked();
+    }
+
+    /// Looks whether a process executes a 32-bit program now, to remember it. A command begins only
+    /// after the window has opened, and when that closes there may be nobody left to look at.
+    pub fn look_for_32_bit(&mut self) {
+        let foreign = self.foreign();
+        self.turned_32_bit.extend(foreign);
     }
 
     /// How many calls have been recorded so far.
@@ -129,6 +157,7 @@ impl<'a> Survey<'a> {
         let blocked = self.blocked();
         self.set_window(WINDOW_CLOSED);
         let closed_ns = monotonic_ns();
+        let unfollowed = self.family.as_ref().map(Family::unfollowed);
         // As in `Measurement::close`: a program that saw the window open may still be at work.
         if sys::wait_for_running_programs().is_err() {
             std::thread::sleep(Duration::from_millis(10));
@@ -150,14 +179,14 @@ impl<'a> Survey<'a> {
         });
         ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);
         let entered = in_flight::entered(&slots, closed_ns);
-        let targets = self.subject.targets().iter().map(|target| target.pid);
         Ok(Findings {
             calls,
             ledger,
             not_entered,
             in_flight: entered.into_iter().chain(before.into_iter().flatten()).collect(),
             missed_runs: self.missed_runs(),
-            turned_32_bit: targets.filter(|pid| is_foreign(*pid)).collect(),
+            unfollowed,
+            turned_32_bit: (&self.turned_32_bit | &self.foreign()).into_iter().collect(),
             window,
             closed_by,
         })
@@ -165,8 +194,19 @@ impl<'a> Survey<'a> {
 
     /// Threads that are blocked in a call now; `None` where that cannot be known.
     fn blocked(&self) -> Option<Vec<Blocked>> {
-        let processes: Vec<u32> = self.subject.targets().iter().map(|target| target.pid).collect();
-        blocked_in_any_call(self.subject, &processes)
+        blocked_in_any_call(self.subject, &self.at_opening)
+    }
+
+    /// The subject's processes now, with the children that are followed.
+    fn processes(&self) -> Vec<u32> {
+        let named = || self.subject.targets().iter().map(|target| target.pid).collect();
+        self.scope_maps.members().unwrap_or_else(named)
+    }
+
+    /// Those of the named processes that execute a 32-bit program now.
+    fn foreign(&self) -> BTreeSet<u32> {
+        let named = self.subject.targets().iter().map(|target| target.pid);
+        named.filter(|pid| is_foreign(*pid)).collect()
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
@@ -191,6 +231,20 @@ impl<'a> Survey<'a> {
             thread_end: misses(&self.thread_end.1)?,
         })
     }
+}
+
+/// Follows the children, if the subject is a family. The tracepoints of forks hand a task's number over
+/// only in the form that tracefs describes.
+fn follow(
+    subject: &Subject,
+    scope_maps: &ScopeMaps,
+    steps: &mut dyn FnMut(String),
+) -> Result<Option<Family>> {
+    if !matches!(subject, Subject::Family(_)) {
+        return Ok(None);
+    }
+    let members: Vec<(String, i32)> = scope_maps.numbers().collect();
+    Family::follow(&Tracefs::open(None)?, &members, cpus::first_online()?, steps).map(Some)
 }
 
 /// All maps, by the names that programs use, and their descriptors.

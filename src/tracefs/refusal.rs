@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use crate::error::{Cause, Error, Kind, Step};
+use crate::loader::kernel_version;
 use crate::process::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
 
 /// What a user can do who lacks a privilege.
@@ -45,7 +46,7 @@ impl Refusal {
         let privileges = Privileges::read();
         match self {
             Self::Events { root, errno } => refused_events(&root, errno, &privileges),
-            Self::Mount { errno } => refused_mount(errno, &privileges),
+            Self::Mount { errno } => refused_mount(errno, &privileges, kernel_version()),
         }
     }
 }
@@ -101,7 +102,8 @@ fn refused_events(root: &Path, errno: Errno, privileges: &Privileges) -> Error {
     }
 }
 
-fn refused_mount(errno: Errno, privileges: &Privileges) -> Error {
+/// `kernel` is the first two numbers of the kernel's release, where it tells.
+fn refused_mount(errno: Errno, privileges: &Privileges, kernel: Option<(u32, u32)>) -> Error {
     let usual_place = Path::new("/sys/kernel/tracing");
     let (kind, why, next) = match errno {
         Errno::EACCES | Errno::EPERM if locked_down(privileges) => {
@@ -117,15 +119,18 @@ fn refused_mount(errno: Errno, privileges: &Privileges) -> Error {
             "this kernel has no tracefs",
             "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING",
         ),
+        // As for bpf(2): every kernel since has it, and a filter may deny that it is there.
+        Errno::ENOSYS if is_filtered(privileges) && !kernel.is_some_and(lacks_fsopen) => (
+            Kind::Permission,
+            "tracefs is not mounted, and a seccomp filter is in force, as in a container, which \
+             hides the fsopen(2) to mount it privately",
+            "run it outside of the container, or mount tracefs before: \
+             `mount -t tracefs tracefs /sys/kernel/tracing`",
+        ),
         Errno::ENOSYS => (
             Kind::Unsupported,
-            if privileges.seccomp == Some(SECCOMP_FILTER) {
-                "tracefs is not mounted, and there is no fsopen(2) to mount it privately: the \
-                 kernel is older than Linux 5.2, or the seccomp filter in force hides it"
-            } else {
-                "tracefs is not mounted, and there is no fsopen(2) to mount it privately: the \
-                 kernel is older than Linux 5.2"
-            },
+            "tracefs is not mounted, and there is no fsopen(2) to mount it privately: the kernel is \
+             older than Linux 5.2",
             "mount it, as root: `mount -t tracefs tracefs /sys/kernel/tracing`",
         ),
         _ => (
@@ -144,12 +149,21 @@ fn forbidden_mount(privileges: &Privileges) -> &'static str {
          it needs CAP_SYS_ADMIN in the initial one"
     } else if privileges.effective.is_some() && !privileges.has(Capability::SysAdmin) {
         "no tracefs is to be seen, and this process lacks CAP_SYS_ADMIN to mount one"
-    } else if privileges.seccomp == Some(SECCOMP_FILTER) {
+    } else if is_filtered(privileges) {
         "tracefs is not mounted, and a seccomp filter is in force, as in a container: it may \
          refuse to mount one"
     } else {
         "tracefs is not mounted, and to mount it was refused: perhaps by a security module"
     }
+}
+
+/// Whether a seccomp filter may be what answers for the kernel.
+fn is_filtered(privileges: &Privileges) -> bool {
+    privileges.seccomp == Some(SECCOMP_FILTER)
+}
+
+fn lacks_fsopen(kernel: (u32, u32)) -> bool {
+    kernel < (5, 2)
 }
 
 /// Whether lockdown is known to be at the level that closes tracefs (`LOCKDOWN_TRACEFS` in
@@ -178,6 +192,7 @@ mod tests {
     use super::*;
 
     const ROOT: &str = "/sys/kernel/tracing";
+    const NEW: Option<(u32, u32)> = Some((6, 12));
 
     fn all() -> Privileges {
         Privileges { effective: Some(u64::MAX), seccomp: Some(0), ..Privileges::default() }
@@ -208,13 +223,23 @@ mod tests {
     #[test]
     fn a_kernel_without_events_is_unsupported() {
         assert_eq!(events(Errno::ENOENT, &all()).kind, Kind::Unsupported);
-        assert_eq!(refused_mount(Errno::ENODEV, &all()).kind, Kind::Unsupported);
-        assert_eq!(refused_mount(Errno::ENOSYS, &all()).kind, Kind::Unsupported);
+        assert_eq!(refused_mount(Errno::ENODEV, &all(), NEW).kind, Kind::Unsupported);
+        assert_eq!(refused_mount(Errno::ENOSYS, &all(), NEW).kind, Kind::Unsupported);
+    }
+
+    #[test]
+    fn a_call_that_is_not_there_is_the_filters_doing_unless_the_kernel_is_too_old_for_it() {
+        let filtered = Privileges { seccomp: Some(SECCOMP_FILTER), ..all() };
+        let kind = |privileges, kernel| refused_mount(Errno::ENOSYS, privileges, kernel).kind;
+        assert_eq!(kind(&filtered, NEW), Kind::Permission);
+        assert_eq!(kind(&filtered, None), Kind::Permission);
+        assert_eq!(kind(&filtered, Some((4, 19))), Kind::Unsupported);
+        assert_eq!(kind(&all(), NEW), Kind::Unsupported);
     }
 
     #[test]
     fn a_forbidden_mount_names_what_is_missing() {
-        let reason = |privileges| refused_mount(Errno::EPERM, &privileges).to_string();
+        let reason = |privileges| refused_mount(Errno::EPERM, &privileges, NEW).to_string();
         assert!(reason(Privileges { effective: Some(0), ..all() }).contains("lacks CAP_SYS_ADMIN"));
         assert!(reason(Privileges { seccomp: Some(2), ..all() }).contains("seccomp"));
         let locked = Privileges { lockdown: Some(Lockdown::Confidentiality), ..all() };
@@ -222,7 +247,7 @@ mod tests {
         let inside = Privileges { initial_user_namespace: Some(false), ..all() };
         assert!(reason(inside).contains("user namespace"));
         assert!(reason(all()).contains("security module"));
-        assert_eq!(refused_mount(Errno::EPERM, &all()).kind, Kind::Permission);
+        assert_eq!(refused_mount(Errno::EPERM, &all(), NEW).kind, Kind::Permission);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use rlat::histogram::Unit;
 use rlat::host::Host;
-use rlat::latency::Returns;
+use rlat::latency::{Returns, Way};
 use rlat::report::meta::{Cpus, Meta, Options, Whom};
 
 pub(crate) fn meta() -> Meta {
@@ -19,11 +19,13 @@ pub(crate) fn meta() -> Meta {
         targets: Vec::new(),
         options: Options {
             duration: None,
+            interval: None,
             descriptors: Vec::new(),
             returns: Returns::Any,
             unit: Unit::Us,
             k: 0,
             linear: None,
+            way: Way::Tracepoint,
         },
         note: None,
     }

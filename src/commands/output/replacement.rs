@@ -2,7 +2,7 @@
 //! something fails.
 
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Read as _, Seek as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ const MOST_NAMES: u32 = 100;
 pub(super) struct Replacement {
     path: PathBuf,
     rights: u32,
+    /// What has been written so far.
+    begun: Option<Temporary>,
 }
 
 impl Replacement {
@@ -38,20 +40,44 @@ impl Replacement {
             return Err(Errno::ENOENT.into());
         }
         let rights = there.map_or(RIGHTS, |there| there.permissions().mode() & RIGHTS);
-        let replacement = Self { path: path.to_owned(), rights };
+        let replacement = Self { path: path.to_owned(), rights, begun: None };
         replacement.temporary().map(drop)?;
         Ok(replacement)
     }
 
-    /// Writes the file. When that fails, nothing has changed.
-    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Errno> {
-        let mut temporary = self.temporary().map_err(|error| errno(&error))?;
+    /// Writes more of the new file, under its other name. If rlat is killed, that is what is left.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        let temporary = match self.begun.take() {
+            Some(temporary) => temporary,
+            None => self.temporary().map_err(|error| errno(&error))?,
+        };
+        let temporary = self.begun.insert(temporary);
         write_all(&temporary.file, bytes).map_err(|(_, errno)| errno)?;
+        temporary.whole += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Gives the new file its name. When that fails, nothing has changed there.
+    pub(super) fn put_in_place(&mut self) -> Result<(), Errno> {
+        let Some(temporary) = &mut self.begun else { return Ok(()) };
         // A full disk may come out only when the bytes are written for good.
         temporary.file.sync_all().map_err(|error| errno(&error))?;
         fs::rename(&temporary.path, &self.path).map_err(|error| errno(&error))?;
         temporary.is_renamed = true;
+        self.begun = None;
         Ok(())
+    }
+
+    /// Removes the new file, and copies there what had been appended to it in whole pieces.
+    pub(super) fn give_up(&mut self, mut to: impl Write) {
+        let Some(temporary) = self.begun.take() else { return };
+        let mut file = &temporary.file;
+        let copied =
+            file.rewind().and_then(|()| io::copy(&mut file.take(temporary.whole), &mut to));
+        if copied.is_err() {
+            // Better a stray file than lost numbers.
+            temporary.keep();
+        }
     }
 
     /// A new file in the same folder: to take a name, a file has to be on the same file system.
@@ -62,6 +88,7 @@ impl Replacement {
             let path = folder.join(format!(".rlat-{}-{number}.tmp", std::process::id()));
             // With O_EXCL, nothing that somebody else put there is opened, and no link followed.
             let opened = File::options()
+                .read(true)
                 .write(true)
                 .create_new(true)
                 .mode(self.rights)
@@ -74,7 +101,14 @@ impl Replacement {
                         return Err(error);
                     }
                 }
-                opened => return opened.map(|file| Temporary { file, path, is_renamed: false }),
+                opened => {
+                    return opened.map(|file| Temporary {
+                        file,
+                        path,
+                        whole: 0,
+                        is_renamed: false,
+                    });
+                }
             }
         }
     }
@@ -84,7 +118,15 @@ impl Replacement {
 struct Temporary {
     file: File,
     path: PathBuf,
+    /// So many bytes are pieces that were written in whole.
+    whole: u64,
     is_renamed: bool,
+}
+
+impl Temporary {
+    fn keep(mut self) {
+        self.is_renamed = true;
+    }
 }
 
 impl Drop for Temporary {

@@ -6,8 +6,6 @@ use crate::loader::{Answer, Feature, allocates_on_demand, probe};
 const FEWEST: usize = 4096;
 /// Room for this many times the threads that the processes have now, where it is taken beforehand.
 const PER_THREAD: usize = 4;
-/// The most that a store grows to: the hash's own table takes 16 bytes for each, 2 MiB.
-const MOST: u32 = 1 << 17;
 /// Slots that are found by address: at least these, 64 KiB.
 const FEWEST_DIRECT: u32 = 1 << 10;
 /// And at most these, 1 MiB.
@@ -27,6 +25,10 @@ pub struct Room {
 }
 
 impl Room {
+    /// The most threads that a store can have room for: the hash's own table takes 16 bytes for each,
+    /// 2 MiB.
+    pub const MOST: u32 = 1 << 17;
+
     /// The room for processes that have `threads` threads now; or exactly for `wanted`, if given.
     ///
     /// Where memory is taken on demand, there is room for every thread that the kernel lets live at the
@@ -37,10 +39,13 @@ impl Room {
             if on_demand {
                 most_threads()
             } else {
-                u32::try_from(threads * PER_THREAD).unwrap_or(MOST).clamp(FEWEST as u32, MOST)
+                u32::try_from(threads * PER_THREAD)
+                    .unwrap_or(Self::MOST)
+                    .clamp(FEWEST as u32, Self::MOST)
             }
         });
-        let expected = wanted.unwrap_or(u32::try_from(threads).unwrap_or(MOST).saturating_mul(2));
+        let expected =
+            wanted.unwrap_or(u32::try_from(threads).unwrap_or(Self::MOST).saturating_mul(2));
         let direct_slots = match probe(Feature::FetchingAtomics) {
             Answer::Yes => expected.clamp(FEWEST_DIRECT, MOST_DIRECT).next_power_of_two(),
             Answer::No | Answer::CouldNotTell(_) => 0,
@@ -54,5 +59,10 @@ fn most_threads() -> u32 {
     let limit = |name: &str| -> Option<u32> {
         std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
     };
-    ["pid_max", "threads-max"].into_iter().filter_map(limit).min().unwrap_or(MOST).min(MOST)
+    ["pid_max", "threads-max"]
+        .into_iter()
+        .filter_map(limit)
+        .min()
+        .unwrap_or(Room::MOST)
+        .min(Room::MOST)
 }

@@ -70,11 +70,11 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::json::lines::{Counted, Named};
+    use crate::report::json::lines::{Count, Named};
 
     fn line(name: &str) -> String {
         let mut text = String::new();
-        write_line(&mut text, &Line::Map(Named(name.to_owned(), Counted(1))));
+        write_line(&mut text, &Line::Map(Named(name.to_owned(), Count(1))));
         text
     }
 

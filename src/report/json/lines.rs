@@ -12,7 +12,9 @@ use crate::report::text::error_name;
 #[serde(tag = "type", content = "data", rename_all = "lowercase")]
 pub(super) enum Line<'a> {
     Meta(Box<Protocol<'a>>),
-    Map(Named<Counted>),
+    Interval(IntervalTimes),
+    Total(Total),
+    Map(Named<Count>),
     Hist(Named<Vec<Row>>),
     Summary(Summary<'a>),
     Ledger(LedgerCounts<'a>),
@@ -31,9 +33,9 @@ impl<T: Serialize> Serialize for Named<T> {
 
 /// A number in a line of bpftrace's shape. One that is no `f64`, as most above 2^53 are not, is a string,
 /// so that no reader rounds it: bpftrace 0.27 does the same, and 0.17 had numbers only.
-pub(super) struct Counted(pub(super) u64);
+pub(super) struct Count(pub(super) u64);
 
-impl Serialize for Counted {
+impl Serialize for Count {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_whole_in_f64 = self.0 as f64 as u128 == u128::from(self.0);
         if is_whole_in_f64 {
@@ -119,10 +121,12 @@ pub(super) struct Target<'a> {
 #[derive(serde::Serialize)]
 pub(super) struct Options<'a> {
     pub(super) duration_ns: Option<u128>,
+    pub(super) interval_ns: Option<u128>,
     pub(super) fd: &'a [u32],
     pub(super) ret: &'static str,
     pub(super) buckets: Option<u32>,
     pub(super) linear: Option<Linear>,
+    pub(super) attach: &'static str,
 }
 
 #[derive(serde::Serialize)]
@@ -132,25 +136,38 @@ pub(super) struct Linear {
     pub(super) overflow_from: u64,
 }
 
+#[derive(serde::Serialize)]
+pub(super) struct IntervalTimes {
+    pub(super) number: u64,
+    pub(super) start_ns: u128,
+    pub(super) end_ns: u128,
+    pub(super) ended: String,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Total {
+    pub(super) intervals: u64,
+}
+
 /// A bucket; a linear histogram's row of too small values has no `min`, that of too large ones no `max`.
 #[derive(serde::Serialize)]
 pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
-    min: Option<Counted>,
+    min: Option<Count>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<Counted>,
-    count: Counted,
+    max: Option<Count>,
+    count: Count,
 }
 
 impl From<&histogram::Row> for Row {
     fn from(row: &histogram::Row) -> Self {
-        Self { min: Some(Counted(row.min)), max: Some(Counted(row.max)), count: Counted(row.count) }
+        Self { min: Some(Count(row.min)), max: Some(Count(row.max)), count: Count(row.count) }
     }
 }
 
 impl From<&histogram::LinearRow> for Row {
     fn from(row: &histogram::LinearRow) -> Self {
-        Self { min: row.min.map(Counted), max: row.max.map(Counted), count: Counted(row.count) }
+        Self { min: row.min.map(Count), max: row.max.map(Count), count: Count(row.count) }
     }
 }
 

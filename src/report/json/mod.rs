@@ -5,6 +5,9 @@
 //! and histograms, then for each system call its `summary`, its `ledger` and an `inflight` line for each call
 //! that had not returned, and `end` comes last. A file without `end` was cut off.
 //!
+//! With intervals, each begins with a line `interval`, and the maps and histograms behind it are of that
+//! interval alone; those behind the line `total` are of the whole window.
+//!
 //! `docs/json-schema.json` describes every line. Times are nanoseconds and their keys end in `_ns`; the
 //! buckets and percentiles count the unit that `meta` and `summary` name. Above 2^53 are integers that some
 //! readers would round: in `hist` and `map` they are strings, as in bpftrace, in our own lines numbers.
@@ -18,21 +21,65 @@ use std::fmt::Write as _;
 use super::meta::{CLOCK, Meta, Whom};
 use super::text::PERCENTILES;
 use super::utc::utc;
-use super::{View, counter_name, histogram_name};
-use crate::latency::{Call, ClosedBy, Elapsed, InFlight, Outcome, Returns};
+use super::{Interval, View, counter_name, histogram_name};
+use crate::latency::{Call, ClosedBy, Counted, Elapsed, InFlight, Outcome, Returns, Snapshot, Way};
 use layout::write_line;
 use lines::{
-    CallInFlight, Counted, Cpus, End, Entries, Errors, LedgerCounts, Line, Linear, LostCounts,
-    Missed, Named, Options, Protocol, Row, Subject, Summary, Target, UnfollowedChildren,
+    CallInFlight, Count, Cpus, End, Entries, Errors, IntervalTimes, LedgerCounts, Line, Linear,
+    LostCounts, Missed, Named, Options, Protocol, Row, Subject, Summary, Target, Total,
+    UnfollowedChildren,
 };
 
 /// The whole result: every line from `meta` to `end`, each ending in a line break.
 pub fn measurement(meta: &Meta, outcome: &Outcome, view: View) -> String {
-    let mut text = meta_line(meta);
-    let several = outcome.calls.len() > 1;
-    for call in &outcome.calls {
-        maps(&mut text, call, view, several);
-    }
+    meta_line(meta) + &result(outcome, view)
+}
+
+/// The lines of one interval: which it is, then maps and histograms, as bpftrace prints them with
+/// `print(@); clear(@);`.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use rlat::latency::Snapshot;
+/// use rlat::report::{Interval, View, json};
+///
+/// let interval = Interval {
+///     number: 1,
+///     start: Duration::ZERO,
+///     end: Duration::from_secs(1),
+///     ended: UNIX_EPOCH,
+///     counted: Snapshot { calls: Vec::new() },
+/// };
+/// assert_eq!(
+///     json::interval(&interval, View::default()),
+///     "{\"type\": \"interval\", \"data\": {\"number\": 1, \"start_ns\": 0, \"end_ns\": 1000000000, \
+///      \"ended\": \"1970-01-01T00:00:00.000Z\"}}\n",
+/// );
+/// ```
+pub fn interval(interval: &Interval, view: View) -> String {
+    let mut text = String::new();
+    let line = IntervalTimes {
+        number: interval.number,
+        start_ns: interval.start.as_nanos(),
+        end_ns: interval.end.as_nanos(),
+        ended: utc(interval.ended),
+    };
+    write_line(&mut text, &Line::Interval(line));
+    maps(&mut text, &interval.counted, view);
+    text
+}
+
+/// What follows the last of so many intervals: every line from `total` to `end`.
+pub fn total(intervals: u64, outcome: &Outcome, view: View) -> String {
+    let mut text = String::new();
+    write_line(&mut text, &Line::Total(Total { intervals }));
+    text + &result(outcome, view)
+}
+
+/// Every line behind `meta`.
+fn result(outcome: &Outcome, view: View) -> String {
+    let mut text = String::new();
+    maps(&mut text, &Snapshot::from(outcome), view);
     for call in &outcome.calls {
         write_line(&mut text, &Line::Summary(summary(call)));
         write_line(&mut text, &Line::Ledger(ledger(call)));
@@ -84,6 +131,7 @@ pub fn meta_line(meta: &Meta) -> String {
             .collect(),
         options: Options {
             duration_ns: options.duration.map(|duration| duration.as_nanos()),
+            interval_ns: options.interval.map(|interval| interval.as_nanos()),
             fd: &options.descriptors,
             ret: match options.returns {
                 Returns::Any => "any",
@@ -97,6 +145,10 @@ pub fn meta_line(meta: &Meta) -> String {
                 step: linear.step(),
                 overflow_from: linear.end(),
             }),
+            attach: match options.way {
+                Way::Tracepoint => "tracepoint",
+                Way::Raw { .. } => "raw",
+            },
         },
         note: meta.note.as_deref(),
     };
@@ -130,16 +182,18 @@ pub fn end_line(outcome: &Outcome) -> String {
     text
 }
 
-/// What bpftrace would print for the same call.
-fn maps(text: &mut String, call: &Call, view: View, several: bool) {
-    let counter = counter_name(&call.syscall, several);
-    write_line(text, &Line::Map(Named(counter, Counted(call.histogram.count()))));
-    let rows: Vec<Row> = match &call.linear {
-        Some(linear) => linear.rows().iter().map(Row::from).collect(),
-        None => call.histogram.rows(view.k).iter().map(Row::from).collect(),
-    };
-    let name = histogram_name(&call.syscall, call.histogram.unit());
-    write_line(text, &Line::Hist(Named(name, rows)));
+/// What bpftrace would print for the same calls.
+fn maps(text: &mut String, Snapshot { calls }: &Snapshot, view: View) {
+    for Counted { syscall, histogram, linear } in calls {
+        let counter = counter_name(syscall, calls.len() > 1);
+        write_line(text, &Line::Map(Named(counter, Count(histogram.count()))));
+        let rows: Vec<Row> = match linear {
+            Some(linear) => linear.rows().iter().map(Row::from).collect(),
+            None => histogram.rows(view.k).iter().map(Row::from).collect(),
+        };
+        let name = histogram_name(syscall, histogram.unit());
+        write_line(text, &Line::Hist(Named(name, rows)));
+    }
 }
 
 fn summary(call: &Call) -> Summary<'_> {
