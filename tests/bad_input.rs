@@ -86,7 +86,7 @@ fn what_is_no_number_is_refused_by_every_option_that_takes_one() {
     let time = "up to 365 days";
     let edges = "three whole numbers from 0 to 18446744073709551615";
     // Where the value goes, what the message names, the range that it says, and more that is refused.
-    let table: [(&[&str], &str, &str, &[&str]); 17] = [
+    let table: [(&[&str], &str, &str, &[&str]); 18] = [
         (&["-v", "VALUE"], "[PID]", id, &["0", "2147483648", "4294967297", "1.5"]),
         (&["-v", own, "VALUE"], "[FD]", descriptor, &["2147483648", "4294967296", "1.5"]),
         (&["-v", "-p", "VALUE"], "--pid", id, &["0", "2147483648", "1,,2", "1,0", ",", "1,-1"]),

@@ -73,12 +73,12 @@ fn automatic(needs: Needs<'_>) -> Result<Chosen> {
         Err(error) if needs.tracefs.is_some() || needs.follow => return Err(error),
         Err(error) => {
             let reason = format!("there is no tracefs to use: {}", error.cause);
-            return raw(needs, reason).map(Chosen::as_makeshift);
+            return raw(needs, reason).map(Chosen::into_makeshift);
         }
     };
     if !tracefs.has_category("syscalls") {
         let reason = "there are no tracepoints of single calls (CONFIG_FTRACE_SYSCALLS)";
-        return raw(needs, reason.to_owned()).map(Chosen::as_makeshift);
+        return raw(needs, reason.to_owned()).map(Chosen::into_makeshift);
     }
     let syscalls = Syscall::find_all(&tracefs, needs.syscalls)?;
     let numbers_known = syscalls.iter().all(|syscall| syscall.number.is_some());
@@ -134,7 +134,7 @@ fn raw_way(descriptors: bool) -> Result<Way> {
 }
 
 impl Chosen {
-    fn as_makeshift(self) -> Self {
+    fn into_makeshift(self) -> Self {
         Self { makeshift: true, ..self }
     }
 
