@@ -8,6 +8,7 @@
 
 mod attach;
 mod features;
+mod kernel_btf;
 mod load;
 pub(crate) mod refusal;
 pub mod sys;
@@ -17,5 +18,6 @@ pub use attach::{Attachment, Tracepoint, attach, attach_raw};
 pub use features::{
     Answer, Feature, allocates_on_demand, counts_missed_runs, kernel_version, probe,
 };
+pub use kernel_btf::{raw_tracepoint_type, typedef_number};
 pub use load::{LoadedProgram, load, verifier_log};
 pub use verifier::{Fault, VerifierError};
