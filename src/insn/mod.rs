@@ -21,7 +21,7 @@ mod disasm;
 mod helper;
 mod helper_names;
 mod instruction;
-mod module;
+pub(crate) mod module;
 pub mod opcode;
 mod program;
 mod raw;

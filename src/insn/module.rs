@@ -2,7 +2,7 @@
 //!
 //! It is what the text assembler reads and an object file is written from, and the other way round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::instruction::Insn;
 use super::program::Program;
@@ -14,6 +14,8 @@ pub struct Module {
     pub license: Option<String>,
     /// The maps, in the order of the file.
     pub maps: Vec<MapDefinition>,
+    /// Names of what is in no section, and only a loader knows: functions and variables of the kernel.
+    pub externs: Vec<String>,
     /// The code, in the order of the file.
     pub sections: Vec<Section>,
 }
@@ -70,13 +72,15 @@ pub enum Target {
     Map(String),
     /// A function in another section.
     Function(String),
+    /// What the module names as extern: a function where it is called, else an address.
+    Extern(String),
 }
 
 impl Target {
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
-            Self::Map(name) | Self::Function(name) => name,
+            Self::Map(name) | Self::Function(name) | Self::Extern(name) => name,
         }
     }
 }
@@ -107,14 +111,10 @@ impl Section {
         });
         let mut labels: Vec<(usize, String)> = program.labels().to_vec();
         labels.sort_by_key(|(index, _)| *index);
-        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        // The function is a place with a name, too.
+        let mut names = Names::taken([program.name().to_owned()]);
         for (_, label) in &mut labels {
-            // The function is a place with a name, too.
-            let times = seen.entry(label.clone()).or_insert(usize::from(label == program.name()));
-            *times += 1;
-            if *times > 1 {
-                *label = format!("{label}_{times}");
-            }
+            *label = names.unused(std::mem::take(label));
         }
         Self {
             name: name.into(),
@@ -124,6 +124,12 @@ impl Section {
             labels,
             references: references.collect(),
         }
+    }
+
+    /// The name of a function that has none: the last part of its section's name.
+    pub(crate) fn default_function_name(&self) -> String {
+        let last = self.name.rsplit(['/', '.']).find(|part| !part.is_empty()).unwrap_or("main");
+        last.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
     }
 
     /// The slot at which each instruction starts, and at last the number of slots.
@@ -139,8 +145,34 @@ impl Section {
     }
 }
 
+/// Names of which each is there once.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    taken: BTreeSet<String>,
+    /// The number that is tried next behind a name that is taken.
+    next: BTreeMap<String, usize>,
+}
+
+impl Names {
+    /// These are taken.
+    pub(crate) fn taken(names: impl IntoIterator<Item = String>) -> Self {
+        Self { taken: names.into_iter().collect(), next: BTreeMap::new() }
+    }
+
+    /// The name itself, or with a number behind it if it is taken; it is then.
+    pub(crate) fn unused(&mut self, name: String) -> String {
+        let mut unused = name.clone();
+        let number = self.next.entry(name.clone()).or_insert(2);
+        while !self.taken.insert(unused.clone()) {
+            unused = format!("{name}_{number}");
+            *number += 1;
+        }
+        unused
+    }
+}
+
 /// A comment without line ends, and with nothing that a terminal could obey.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
     plain.trim().to_owned()
 }

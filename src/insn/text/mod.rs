@@ -25,6 +25,7 @@
 //! | `.map NAME, type T, key N, value N, entries N, flags N, pinning N` | a map; T is a name as in [`map_type_name`](super::map_type_name) or a number; sizes in bytes; what is left out is 0, but the type |
 //! | `.section NAME` | instructions from here on are in this section |
 //! | `.func NAME` | the next instruction begins a function; a section that has none gets one named after it |
+//! | `.extern NAME` | what only a loader knows, called as `call NAME` or loaded as `r1 = NAME ll` |
 //! | `.insn OPCODE, DST, SRC, OFF, IMM` | a slot by its fields, for what is no instruction here |
 //! | `NAME:` | a label; it may stand before an instruction on the same line |
 //! | an instruction | as disassembly shows it |
@@ -56,7 +57,7 @@ mod operation;
 mod parse;
 mod resolve;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write;
 
 pub use error::TextError;

@@ -185,6 +185,18 @@ impl Reader {
                 }
                 self.module.maps.push(map);
             }
+            ".extern" => {
+                let place = cursor.place();
+                let name = cursor.name("the name of something in the kernel")?;
+                cursor.end()?;
+                if name.contains('\0') {
+                    return Err((place, "a name has no zeros".to_owned()));
+                }
+                if self.module.externs.contains(&name) {
+                    return Err((place, format!("{name} is extern twice")));
+                }
+                self.module.externs.push(name);
+            }
             ".func" => {
                 let place = cursor.place();
                 let name = cursor.name("the name of a function")?;
@@ -209,7 +221,7 @@ impl Reader {
                 draft.functions_at.push((number, place));
             }
             _ => {
-                let known = ".section, .func, .map, .license or .insn";
+                let known = ".section, .func, .map, .license, .extern or .insn";
                 return Err((at, format!("expected {known}, found `{word}`")));
             }
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::operation::{Name, NameOf, helper_call};
 use super::parse::{Draft, Parsed};
 use crate::insn::instruction::{Imm64, Insn};
-use crate::insn::module::{Module, Reference, Target};
+use crate::insn::module::{Module, Names, Reference, Target};
 
 /// What is wrong with a name, and where in the text.
 pub(super) struct Fault {
@@ -47,9 +47,12 @@ pub(super) fn resolve(mut module: Module, mut drafts: Vec<Draft>) -> Result<Pars
                     put_distance(insn, &name, distance).map_err(fault)?;
                 }
                 Meaning::Elsewhere(to) => {
-                    if let (Target::Function(_), Insn::LoadImm64 { value, .. }) = (&to, &mut *insn)
-                    {
-                        *value = Imm64::Function(0);
+                    if let Insn::LoadImm64 { value, .. } = insn {
+                        match to {
+                            Target::Map(_) => {}
+                            Target::Function(_) => *value = Imm64::Function(0),
+                            Target::Extern(_) => *value = Imm64::Value(0),
+                        }
                     }
                     draft.section.references.push(Reference { index, to });
                 }
@@ -81,15 +84,10 @@ fn name_first_function(drafts: &mut [Draft], index: usize) {
     if section.functions.first().is_some_and(|(at, _)| *at == 0) {
         return;
     }
-    let last = section.name.rsplit(['/', '.']).find(|part| !part.is_empty()).unwrap_or("main");
-    let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let base: String = last.chars().map(clean).collect();
-    let taken = |name: &str| {
-        drafts.iter().flat_map(|draft| &draft.section.functions).any(|(_, known)| known == name)
-    };
-    let numbered = (2_usize..).map(|number| format!("{base}_{number}"));
-    let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
-    drafts[index].section.functions.insert(0, (0, name.unwrap_or(base)));
+    let name = section.default_function_name();
+    let functions = drafts.iter().flat_map(|draft| &draft.section.functions);
+    let name = Names::taken(functions.map(|(_, name)| name.clone())).unused(name);
+    drafts[index].section.functions.insert(0, (0, name));
 }
 
 enum Meaning {
@@ -120,12 +118,18 @@ fn meaning(
         let is_there = module.maps.iter().any(|map| map.name == *name);
         is_there.then(|| Meaning::Elsewhere(Target::Map(name.clone())))
     };
+    let external = || {
+        let is_there = module.externs.contains(name);
+        is_there.then(|| Meaning::Elsewhere(Target::Extern(name.clone())))
+    };
     let known = match of {
         NameOf::Label => labels.get(name).map(|index| Meaning::Local(*index)),
-        NameOf::Function => function().or_else(|| helper_call(name).map(Meaning::Helper)),
+        NameOf::Function => {
+            function().or_else(external).or_else(|| helper_call(name).map(Meaning::Helper))
+        }
         NameOf::FunctionAddress => function(),
         NameOf::Map => map(),
-        NameOf::Symbol => map().or_else(function),
+        NameOf::Symbol => map().or_else(function).or_else(external),
     };
     known.ok_or_else(|| match of {
         NameOf::Label => format!("there is no label {name} in this section"),

@@ -42,8 +42,9 @@ fn build(
             MapDefinition { name, map_type, key_size, value_size, max_entries, flags, pinning }
         })
         .collect();
-    let mut functions = functions.iter().cloned();
-    let mut module = Module { license, maps, sections: Vec::new() };
+    let externs = functions.iter().filter(|name| name.len() == 3).cloned().collect();
+    let mut functions = functions.iter().filter(|name| name.len() != 3).cloned();
+    let mut module = Module { license, maps, externs, sections: Vec::new() };
     for (name, lines) in sections.into_iter().zip(lines) {
         let mut section = Section { name, ..Section::default() };
         let mut labels = labels.iter().cloned();
@@ -71,6 +72,19 @@ fn build(
                 let to = Target::Function(which.get(&others).to_string());
                 section.references.push(Reference { index, to });
             }
+            if what % 13 == 0 && !module.externs.is_empty() {
+                section.references.retain(|reference| reference.index != index);
+                insn = if what % 2 == 0 {
+                    Insn::CallLocal { off: -1 }
+                } else {
+                    Insn::LoadImm64 { dst: Reg::R2, value: Imm64::Value(0) }
+                };
+                let to = Target::Extern(which.get(&module.externs).clone());
+                // LLVM's way to write it knows no difference between this and a map of that name.
+                if !maps.contains(&&to.name().to_owned()) {
+                    section.references.push(Reference { index, to });
+                }
+            }
             if index == 0 || what % 11 == 0 {
                 section.functions.extend(functions.next().map(|name| (index, name)));
             }
@@ -86,7 +100,7 @@ fn build(
     module
 }
 
-fn module() -> impl Strategy<Value = Module> {
+pub(crate) fn module() -> impl Strategy<Value = Module> {
     let line = || (insn(), comment(), any::<prop::sample::Index>(), any::<u8>());
     let lines = prop::collection::vec(prop::collection::vec(line(), 1..30), 1..4);
     let map = (1_u32..40, any::<[u32; 5]>());
@@ -378,7 +392,12 @@ fn what_is_wrong_is_shown_where_it_is() {
             "expected type, key, value, entries, flags or pinning, found `size`",
         ),
         (".license GPL", 1, 10, "expected a license in quotes, such as \"GPL\", found `GPL`"),
-        (".globl f", 1, 1, "expected .section, .func, .map, .license or .insn, found `.globl`"),
+        (
+            ".globl f",
+            1,
+            1,
+            "expected .section, .func, .map, .license, .extern or .insn, found `.globl`",
+        ),
         (
             ".section",
             1,

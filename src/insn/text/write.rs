@@ -26,6 +26,9 @@ pub fn write(module: &Module) -> String {
     for map in &module.maps {
         line(&mut text, &map_line(map));
     }
+    for name in &module.externs {
+        line(&mut text, &format!(".extern {}", word(name)));
+    }
     for section in &module.sections {
         if !text.is_empty() {
             text.push('\n');
@@ -124,7 +127,10 @@ fn referring(insn: &Insn, to: &Target) -> String {
         }
         (Insn::LoadImm64 { dst, .. }, Target::Map(_)) => format!("{dst} = map[{name}]"),
         (Insn::LoadImm64 { dst, .. }, Target::Function(_)) => format!("{dst} = subprog[{name}]"),
-        (_, Target::Function(_)) => format!("call {}", callee(to.name())),
+        (Insn::LoadImm64 { dst, .. }, Target::Extern(_)) => {
+            format!("{dst} = {} ll", symbol(to.name()))
+        }
+        (_, Target::Function(_) | Target::Extern(_)) => format!("call {}", callee(to.name())),
         _ => insn.to_string(),
     }
 }
@@ -164,6 +170,17 @@ fn with_target(insn: &Insn, label: &str) -> String {
 fn callee(name: &str) -> String {
     if matches!(name, "pc" | "kfunc") { quoted(name) } else { word(name) }
 }
+
+/// The name of an address, so that it is taken for nothing else behind `r1 =`.
+fn symbol(name: &str) -> String {
+    let plain = name.len() > 4
+        && !name.contains("cast")
+        && !TAKEN.iter().any(|taken| name.starts_with(taken));
+    if plain { word(name) } else { quoted(name) }
+}
+
+/// What names of operations begin with.
+const TAKEN: [&str; 6] = ["bswap", "atomic_", "load_", "xchg", "cmpxchg", "btf_id"];
 
 /// A name as it can be read again: in quotes where it is no word.
 fn word(name: &str) -> String {
