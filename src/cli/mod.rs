@@ -28,6 +28,8 @@ Examples:
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
   rlat list 'sys_enter_*read*'  what can be traced
+  rlat dump 1234                the programs that `rlat 1234` would load
+  rlat asm p.s -o p.o           programs from text to an object file; rlat disasm p.o: back
   rlat check                    whether rlat can work here, and what is missing
 
 Ctrl-C ends the measurement early and prints what there is; a second one quits.
@@ -69,6 +71,12 @@ pub enum Command {
     Check(CheckArgs),
     /// Shows which system calls a process makes, how many, and how long they take
     Survey(SurveyArgs),
+    /// Shows the programs that a measurement with these options would load
+    Dump(DumpArgs),
+    /// Assembles programs to an object file that libbpf and bpftool load
+    Asm(AsmArgs),
+    /// Shows the programs in an object file
+    Disasm(DisasmArgs),
     /// Shows the version, the kernel, the architecture and the distribution
     Version,
     /// Waits to become a command that is measured: rlat starts itself so
@@ -148,6 +156,59 @@ pub struct SurveyArgs {
     /// Show the loading steps and the verifier's log on standard error
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// What `rlat dump` takes.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    /// How to show the programs
+    #[arg(long = "as", value_name = "FORM", default_value = "text")]
+    pub form: DumpFormat,
+
+    /// What would be measured, and how.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+
+    /// Here for what names it in the arguments above, and it does what it does without a command.
+    #[arg(short = 'V', long, hide = true)]
+    pub version: bool,
+}
+
+/// How `rlat dump` shows programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DumpFormat {
+    /// Each instruction with its bytes, its text and its comment
+    Text,
+    /// The bytes, 8 a line
+    Hex,
+    /// An array of struct bpf_insn in C for each program
+    C,
+    /// An object file for libbpf and bpftool
+    Elf,
+}
+
+/// What `rlat asm` takes.
+#[derive(Debug, Args)]
+pub struct AsmArgs {
+    /// The programs as text, in the syntax of `rlat disasm`
+    #[arg(value_name = "FILE.s")]
+    pub file: PathBuf,
+
+    /// The object file to write
+    #[arg(short, long, value_name = "FILE.o")]
+    pub output: PathBuf,
+}
+
+/// What `rlat disasm` takes.
+#[derive(Debug, Args)]
+pub struct DisasmArgs {
+    /// An object file for BPF, of `rlat asm` or of a compiler
+    #[arg(value_name = "FILE.o")]
+    pub file: PathBuf,
+
+    /// Only this section, such as tracepoint/syscalls/sys_enter_read
+    #[arg(value_name = "SECTION")]
+    pub section: Option<String>,
 }
 
 /// How `rlat check` prints.

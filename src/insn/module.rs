@@ -173,8 +173,13 @@ impl Names {
 
 /// A comment without line ends, and with nothing that a terminal could obey.
 pub(crate) fn one_line(text: &str) -> String {
-    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
-    plain.trim().to_owned()
+    let plain = |c: char| match c {
+        c if c.is_control() => ' ',
+        // What does not simply print: it could turn the line around.
+        c if !c.is_ascii() && c.escape_debug().len() > 1 => '?',
+        c => c,
+    };
+    text.chars().map(plain).collect::<String>().trim().to_owned()
 }
 
 /// The name of a map type as this text syntax has it: the kernel's without its beginning, in small

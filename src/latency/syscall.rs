@@ -89,6 +89,12 @@ impl Syscall {
         [self.enter.to_string(), self.exit.to_string()]
     }
 
+    /// Where the first argument is in the context of the entry, and the result in that of the exit, in
+    /// bytes.
+    pub(crate) fn offsets(&self) -> (Option<i16>, i16) {
+        (self.argument_offset, self.result_offset)
+    }
+
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {
         if NEVER_RETURN.contains(&name) {
             return Err(never_returns(name));

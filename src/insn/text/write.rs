@@ -202,8 +202,8 @@ fn quoted(name: &str) -> String {
             c if c.is_ascii_control() => {
                 let _ = write!(text, "\\x{:02x}", c as u32);
             }
-            // They would end or move the line, and no name of a symbol has them.
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => text.push('?'),
+            // What does not simply print could move the line or turn it around, and no symbol has it.
+            c if !c.is_ascii() && c.escape_debug().len() > 1 => text.push('?'),
             c => text.push(c),
         }
     }
