@@ -59,7 +59,7 @@ const LONGEST_NAME: usize = 127;
 #[derive(Debug)]
 pub struct Types {
     order: Endianness,
-    types: Vec<u8>,
+    records: Vec<u8>,
     count: u32,
     strings: Vec<u8>,
     known: BTreeMap<String, u32>,
@@ -74,7 +74,7 @@ impl Types {
         let known = BTreeMap::from([(String::new(), 0)]);
         Self {
             order,
-            types: Vec::new(),
+            records: Vec::new(),
             count: 0,
             strings: vec![0],
             known,
@@ -166,14 +166,14 @@ impl Types {
     pub fn encode(&self) -> Vec<u8> {
         const HEADER_BYTES: u32 = 24;
         let order = self.order;
-        let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
+        let (types, strings) = (self.records.len() as u32, self.strings.len() as u32);
         let mut bytes = Vec::new();
         bytes.put16(order, MAGIC);
         bytes.extend([VERSION, 0]);
         for word in [HEADER_BYTES, 0, types, types, strings] {
             bytes.put32(order, word);
         }
-        bytes.extend(&self.types);
+        bytes.extend(&self.records);
         bytes.extend(&self.strings);
         bytes
     }
@@ -207,7 +207,7 @@ impl Types {
 
     fn words(&mut self, words: &[u32]) {
         for word in words {
-            self.types.put32(self.order, *word);
+            self.records.put32(self.order, *word);
         }
     }
 }

@@ -72,7 +72,7 @@ pub enum Command {
     /// Shows which system calls a process makes, how many, and how long they take
     Survey(SurveyArgs),
     /// Shows the programs that a measurement with these options would load
-    Dump(DumpArgs),
+    Dump(Box<DumpArgs>),
     /// Assembles programs to an object file that libbpf and bpftool load
     Asm(AsmArgs),
     /// Shows the programs in an object file

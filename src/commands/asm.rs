@@ -14,8 +14,8 @@ pub(super) fn asm(args: &AsmArgs) -> Result<()> {
     };
     let bytes = files::read(&args.file, Step::Assemble)?;
     let source = str::from_utf8(&bytes).map_err(|error| {
-        let lines = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        refused(format!("line {} is no UTF-8", lines + 1), "give a text file")
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        refused(format!("line {line} is no UTF-8"), "give a text file")
     })?;
     let parsed = text::parse(source).map_err(|error| {
         let next = "`rlat disasm` and `rlat dump` show programs in the syntax that is read here";

@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Object, MalformedObject> {
         if bytes.is_empty() {
             continue;
         }
-        let name = section_names.unused(name);
+        let name = section_names.unused(&name);
         let insns = decode_any(bytes, order)
             .map_err(|error| MalformedObject(format!("section {name}: {error}")))?;
         let mut section_read = Section { name, insns, ..Section::default() };
@@ -170,7 +170,7 @@ fn maps_of_section(
             map.name = String::from_utf8_lossy(name).into_owned();
             symbol
         });
-        let offset = symbol.map_or(u64::from(offset), |symbol| symbol.address());
+        let offset = symbol.map_or(u64::from(offset), object::ObjectSymbol::address);
         let place = symbol.map_or(usize::MAX, |symbol| symbol.index().0);
         if maps.iter().any(|(_, known)| known.name == map.name) {
             return Err(MalformedObject(format!("map {} is defined twice", map.name)));
@@ -273,22 +273,20 @@ fn places(
                 if !name.is_empty() && !functions.contains_key(&index) =>
             {
                 // Static functions of two files may share a name.
-                functions.insert(index, taken.unused(name));
+                functions.insert(index, taken.unused(&name));
             }
             (SymbolKind::Text, None) => {
                 let why = format!("function {name} does not begin at an instruction");
                 return Err(MalformedObject(format!("section {}: {why}", section.name)));
             }
             (SymbolKind::Label | SymbolKind::Unknown, Some(index)) if !name.is_empty() => {
-                section.labels.push((index, labels.unused(name)));
+                section.labels.push((index, labels.unused(&name)));
             }
             _ => {}
         }
     }
     section.labels.sort_by_key(|(index, _)| *index);
-    if !functions.contains_key(&0) {
-        functions.insert(0, taken.unused(section.default_function_name()));
-    }
+    functions.entry(0).or_insert_with(|| taken.unused(&section.default_function_name()));
     for (index, name) in &functions {
         symbols.functions.insert((own, *index), name.clone());
     }

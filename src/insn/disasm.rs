@@ -19,6 +19,7 @@ use super::raw::RawInsn;
 use super::register::Reg;
 
 impl fmt::Display for Insn {
+    #[allow(clippy::too_many_lines)] // It is one list: a form for each instruction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Alu { width, op, dst, src } => {

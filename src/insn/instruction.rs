@@ -346,6 +346,7 @@ impl Insn {
     /// let raw = RawInsn { opcode: 0x79, dst: 0, src: 1, off: 16, imm: 0 };
     /// assert_eq!(load.to_raw(), (raw, None));
     /// ```
+    #[allow(clippy::too_many_lines)] // It is one list: an encoding for each instruction.
     pub fn to_raw(&self) -> (RawInsn, Option<RawInsn>) {
         let one = |raw| (raw, None);
         match *self {

@@ -114,7 +114,7 @@ impl Section {
         // The function is a place with a name, too.
         let mut names = Names::taken([program.name().to_owned()]);
         for (_, label) in &mut labels {
-            *label = names.unused(std::mem::take(label));
+            *label = names.unused(label);
         }
         Self {
             name: name.into(),
@@ -160,9 +160,9 @@ impl Names {
     }
 
     /// The name itself, or with a number behind it if it is taken; it is then.
-    pub(crate) fn unused(&mut self, name: String) -> String {
-        let mut unused = name.clone();
-        let number = self.next.entry(name.clone()).or_insert(2);
+    pub(crate) fn unused(&mut self, name: &str) -> String {
+        let mut unused = name.to_owned();
+        let number = self.next.entry(name.to_owned()).or_insert(2);
         while !self.taken.insert(unused.clone()) {
             unused = format!("{name}_{number}");
             *number += 1;

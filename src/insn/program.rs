@@ -96,11 +96,11 @@ impl Program {
         for Relocation { index, map } in &self.relocations {
             let (_, map_fd) =
                 maps.iter().find(|(name, _)| name == map).ok_or_else(|| UnknownMap(map.clone()))?;
-            if let Insn::LoadImm64 { value, .. } = &mut linked[*index] {
-                match value {
-                    Imm64::MapFd(fd) | Imm64::MapValue { fd, .. } => *fd = *map_fd,
-                    _ => {}
-                }
+            if let Insn::LoadImm64 {
+                value: Imm64::MapFd(fd) | Imm64::MapValue { fd, .. }, ..
+            } = &mut linked[*index]
+            {
+                *fd = *map_fd;
             }
         }
         Ok(linked)

@@ -14,13 +14,13 @@ use crate::insn::register::Reg;
 /// An instruction, and the name in it that only the whole file gives a meaning.
 pub(super) struct Operation {
     pub(super) insn: Insn,
-    pub(super) name: Option<Name>,
+    pub(super) refers_to: Option<Name>,
 }
 
 /// A name in an instruction.
 pub(super) struct Name {
     pub(super) of: NameOf,
-    pub(super) name: String,
+    pub(super) text: String,
     /// Where it is in the line.
     pub(super) at: Range<usize>,
 }
@@ -42,13 +42,13 @@ pub(super) enum NameOf {
 
 impl From<Insn> for Operation {
     fn from(insn: Insn) -> Self {
-        Self { insn, name: None }
+        Self { insn, refers_to: None }
     }
 }
 
 impl Operation {
     fn naming(insn: Insn, of: NameOf, (name, at): (String, Range<usize>)) -> Self {
-        Self { insn, name: Some(Name { of, name, at }) }
+        Self { insn, refers_to: Some(Name { of, text: name, at }) }
     }
 }
 

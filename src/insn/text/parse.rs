@@ -118,7 +118,7 @@ impl Reader {
                 let operation = operation(&mut cursor)?;
                 let draft = self.draft();
                 let index = draft.section.insns.len();
-                draft.names.extend(operation.name.map(|name| (index, name)));
+                draft.names.extend(operation.refers_to.map(|name| (index, name)));
                 operation.insn
             }
         };

@@ -86,7 +86,7 @@ fn name_first_function(drafts: &mut [Draft], index: usize) {
     }
     let name = section.default_function_name();
     let functions = drafts.iter().flat_map(|draft| &draft.section.functions);
-    let name = Names::taken(functions.map(|(_, name)| name.clone())).unused(name);
+    let name = Names::taken(functions.map(|(_, name)| name.clone())).unused(&name);
     drafts[index].section.functions.insert(0, (0, name));
 }
 
@@ -104,7 +104,7 @@ fn meaning(
     labels: &BTreeMap<String, usize>,
     section: usize,
 ) -> Result<Meaning, String> {
-    let Name { of, name, .. } = name;
+    let Name { of, text: name, .. } = name;
     let function = || {
         functions.get(name).map(|(at, index)| {
             if *at == section {
@@ -143,7 +143,7 @@ fn meaning(
 /// Writes how far it is into a jump, a call, or the load of a function's address.
 fn put_distance(insn: &mut Insn, name: &Name, distance: i64) -> Result<(), String> {
     let too_far = |bits: u32| {
-        let name = &name.name;
+        let name = &name.text;
         format!("{name} is {distance} slots away, which does not fit into {bits} bits")
     };
     let short = || i16::try_from(distance).map_err(|_| too_far(16) + ": use gotol");
