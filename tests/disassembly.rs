@@ -60,6 +60,19 @@ fn newest(tool: &str) -> String {
     versions.into_iter().find(is_there).unwrap_or_else(|| tool.to_owned())
 }
 
+/// Whether that LLVM knows what came with Linux 6.6. An older one reads it as something else.
+fn knows_newer(tool: &str) -> bool {
+    let said = Command::new(tool).arg("--version").output().unwrap().stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let version = said.split("LLVM version ").nth(1).and_then(|rest| rest.split('.').next());
+    let knows =
+        version.and_then(|version| version.parse().ok()).is_some_and(|version: u32| version >= 19);
+    if !knows {
+        println!("{tool} is older than LLVM 19: newer instructions are not compared");
+    }
+    knows
+}
+
 /// An object file for BPF with one section of code for each program.
 fn object_file<'a>(programs: impl IntoIterator<Item = (&'a str, &'a [Insn])>) -> Vec<u8> {
     let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, object::Endianness::Little);
@@ -274,7 +287,10 @@ fn every_instruction_reads_the_same() {
     ];
     let sections = chapters.iter().map(|(name, insns)| (*name, insns.as_slice()));
     let theirs = llvm_objdump(&object_file(sections), Registers::Whole);
-    for (name, insns) in &chapters {
+    let newer = knows_newer(&newest("llvm-objdump"));
+    for (name, insns) in
+        chapters.iter().filter(|(name, _)| newer || !["signed", "newer"].contains(name))
+    {
         assert_agreement(name, insns, &theirs[*name]);
     }
 }
@@ -326,12 +342,13 @@ fn llvms_assembler_makes_the_same_bytes_of_our_text() {
         .filter(|line| line.contains(": error: "))
         .filter_map(|line| line.split(':').nth(1)?.parse().ok())
         .collect();
+    let newer = knows_newer(&llvm_mc);
     let mut taken = Vec::new();
     for (index, insn) in all.iter().enumerate() {
         if !refused.contains(&(index + 1)) {
             taken.push(*insn);
         } else {
-            assert!(may_be_refused(insn), "{insn}");
+            assert!(!newer || may_be_refused(insn), "{insn}");
         }
     }
     assert!(taken.len() > all.len() / 2, "{} of {}", taken.len(), all.len());
