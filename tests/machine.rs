@@ -46,7 +46,8 @@ impl<'a> InKernel<'a> {
         asm.exit();
         let program: Program = asm.finish().unwrap();
         // What is run has gone through its text, too.
-        let listing: String = program.insns().iter().map(|insn| format!("{insn}\n")).collect();
+        let listing: Vec<String> = program.insns().iter().map(ToString::to_string).collect();
+        let listing = listing.join("\n");
         assert_eq!(text::parse(&listing).unwrap().module.sections[0].insns, program.insns());
         let maps = [("words", words.number())];
         let program = load(&program, ProgramType::SocketFilter, &maps)
@@ -248,6 +249,9 @@ fn arithmetic_with_immediates() {
     }
 }
 
+/// What an instruction with one operand makes of it.
+type Reference = Box<dyn Fn(u64) -> u64>;
+
 #[test]
 fn negation_and_byte_swaps() {
     if !requirements::bpf() {
@@ -264,7 +268,6 @@ fn negation_and_byte_swaps() {
         (SwapBits::B64, true) => n.swap_bytes(),
     };
     let negated = |width| Insn::Neg { width, dst: Reg::R7 };
-    type Reference = Box<dyn Fn(u64) -> u64>;
     let mut cases: Vec<(Insn, Reference)> = vec![
         (negated(Width::W64), Box::new(u64::wrapping_neg)),
         (negated(Width::W32), Box::new(|n| u64::from((n as u32).wrapping_neg()))),

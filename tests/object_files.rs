@@ -247,6 +247,14 @@ out:
 }
 
 #[test]
+fn the_example_in_the_readme_comes_back_as_it_is() {
+    let readme = include_str!("../README.md");
+    let (_, example) = readme.split_once("$ cat count.s\n").unwrap();
+    let (example, _) = example.split_once("$ rlat asm").unwrap();
+    assert_eq!(text::write(&text::parse(example).unwrap().module), example);
+}
+
+#[test]
 fn what_is_wrong_with_a_file_is_said_and_exit_code_2() {
     let folder = folder("wrong");
     let file = folder.join("wrong");
@@ -295,9 +303,10 @@ fn a_program_of_a_hundred_thousand_instructions_comes_through() {
     let (source, object) = (folder.join("large.s"), folder.join("large.o"));
     let mut text = ".section socket\n.func large\n".to_owned();
     for index in 0..33_333 {
-        text.push_str(&format!("label_{index}:\n    r0 = {index} ll\n"));
-        text.push_str(&format!("    gotol label_{index}\n    r1 = {index}"));
-        text.push_str(&format!("{:28}; comment {index}\n", ""));
+        let lines = format!(
+            "label_{index}:\n    r0 = {index} ll\n    gotol label_{index}\n    r1 = {index} ; comment {index}\n"
+        );
+        text += &lines;
     }
     text.push_str("    exit\n");
     std::fs::write(&source, &text).unwrap();

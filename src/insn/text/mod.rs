@@ -1,6 +1,6 @@
 //! Programs as text: what disassembly prints, read back.
 //!
-//! A line holds one thing, or nothing. [`write`] prints the canonical form, in which every line of code
+//! A line holds one thing, or nothing. [`write()`] prints the canonical form, in which every line of code
 //! is indented and comments stand in a column; [`parse()`] takes any blanks between words.
 //!
 //! ```text

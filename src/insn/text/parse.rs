@@ -24,7 +24,7 @@ pub struct Parsed {
     pub lines: Vec<Vec<u32>>,
 }
 
-/// Reads a text; see the [module's page](self) for what it may contain.
+/// Reads a text; see the [module's page](super) for what it may contain.
 ///
 /// # Errors
 /// The first place where something else was expected.

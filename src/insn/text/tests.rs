@@ -61,7 +61,7 @@ fn build(
                     Imm64::MapValue { fd: 0, offset: u32::from(what) }
                 };
                 insn = Insn::LoadImm64 { dst: Reg::R3, value };
-                let to = Target::Map(which.get(&maps).to_string());
+                let to = Target::Map((*which.get(&maps)).clone());
                 section.references.push(Reference { index, to });
             } else if what % 7 == 0 && !others.is_empty() {
                 insn = if what % 2 == 0 {
@@ -69,7 +69,7 @@ fn build(
                 } else {
                     Insn::LoadImm64 { dst: Reg::R2, value: Imm64::Function(0) }
                 };
-                let to = Target::Function(which.get(&others).to_string());
+                let to = Target::Function((*which.get(&others)).clone());
                 section.references.push(Reference { index, to });
             }
             if what % 13 == 0 && !module.externs.is_empty() {
@@ -142,7 +142,8 @@ proptest! {
     fn any_slots_survive_as_text(slots in prop::collection::vec(any::<[u8; 8]>(), 1..20)) {
         let bytes = slots.concat();
         let insns = decode_any(&bytes, Endianness::Little).unwrap();
-        let text: String = insns.iter().map(|insn| format!("{insn}\n")).collect();
+        let text: Vec<String> = insns.iter().map(ToString::to_string).collect();
+        let text = text.join("\n");
         let read = parse(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(encode(&read.module.sections[0].insns, Endianness::Little), bytes);
     }
