@@ -72,6 +72,9 @@ pub enum Command {
     /// Shows which system calls a process makes, how many, and how long they take
     Survey(SurveyArgs),
     /// Shows the programs that a measurement with these options would load
+    ///
+    /// Nothing is loaded, and no privilege is needed. Options that change how a result is shown, or how
+    /// long it is waited for, change no program.
     Dump(Box<DumpArgs>),
     /// Assembles programs to an object file that libbpf and bpftool load
     Asm(AsmArgs),

@@ -118,6 +118,11 @@ impl<'a> Cursor<'a> {
         Err((self.since(&start), format!("expected {what}, {least} to {most}, found {number}")))
     }
 
+    /// The fault that a register was expected.
+    pub(super) fn expected_register<T>(&self) -> Result<T, Fault> {
+        self.expected(REGISTER)
+    }
+
     /// A register by either name.
     pub(super) fn register(&mut self) -> Result<(Reg, Width), Fault> {
         match self.peek() {

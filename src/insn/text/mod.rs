@@ -49,10 +49,12 @@
 //! `r1 = subprog[NAME]` loads that of a function; `r1 = NAME ll`, as LLVM writes it, is either of them.
 //! Registers of a load or store may be called `w1`, as newer LLVM does, if it is of 1, 2 or 4 bytes.
 
+mod branch;
 mod cursor;
 mod directive;
 mod error;
 mod lexer;
+mod memory;
 mod operation;
 mod parse;
 mod resolve;
