@@ -120,8 +120,12 @@ fn is_code(section: &SectionOf<'_, '_>) -> bool {
 
 fn name_of(section: &SectionOf<'_, '_>) -> Result<String, MalformedObject> {
     let name = section.name_bytes().map_err(|error| cut("without a name", &error))?;
-    Ok(String::from_utf8_lossy(name).into_owned())
+    let name = String::from_utf8_lossy(name).into_owned();
+    Ok(if name.is_empty() { UNNAMED.to_owned() } else { name })
 }
+
+/// How something is called whose name is empty.
+const UNNAMED: &str = "unnamed";
 
 /// The bytes of the first section of that name, if there is one.
 fn data_of<'data>(file: &File<'data>, name: &str) -> Result<Option<&'data [u8]>, MalformedObject> {
@@ -172,6 +176,9 @@ fn maps_of_section(
         });
         let offset = symbol.map_or(u64::from(offset), object::ObjectSymbol::address);
         let place = symbol.map_or(usize::MAX, |symbol| symbol.index().0);
+        if map.name.is_empty() {
+            UNNAMED.clone_into(&mut map.name);
+        }
         if maps.iter().any(|(_, known)| known.name == map.name) {
             return Err(MalformedObject(format!("map {} is defined twice", map.name)));
         }
@@ -188,6 +195,7 @@ fn maps_of_variables(
     maps: &mut Vec<Found>,
     notes: &mut Vec<String>,
 ) -> Result<(), MalformedObject> {
+    let mut names = Names::taken(maps.iter().map(|(_, map)| map.name.clone()));
     for section in file.sections() {
         let name = name_of(&section)?;
         let read_only = name == ".rodata" || name.starts_with(".rodata.");
@@ -206,7 +214,7 @@ fn maps_of_variables(
                     && symbol.kind() != SymbolKind::Section
             })
             .map_or(usize::MAX, |symbol| symbol.index().0);
-        let map = if maps.iter().any(|(_, map)| map.name == own) { name.clone() } else { own };
+        let map = names.unused(&own);
         let data = section.data().map_err(|error| cut(&name, &error))?;
         if data.iter().any(|byte| *byte != 0) {
             notes.push(format!("the initial values of section {name}, {} bytes", data.len()));

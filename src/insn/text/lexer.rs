@@ -93,6 +93,9 @@ fn number(line: &[char], at: &mut usize) -> Result<u64, Fault> {
     parsed.map_err(|error| (from..*at, format!("`{text}` is no number of 64 bits: {error}")))
 }
 
+/// The most characters of `{10ffff}` before its end.
+const LONGEST_CODE: usize = 8;
+
 /// A text in quotes from `at` on, which is left behind its end.
 pub(super) fn quoted(line: &[char], at: &mut usize) -> Result<String, Fault> {
     let from = *at;
@@ -118,7 +121,22 @@ pub(super) fn quoted(line: &[char], at: &mut usize) -> Result<String, Fault> {
                         }
                         *at += 2;
                     }
-                    _ => return fault(*at + 1, "after `\\` comes `\"`, `\\` or `x`"),
+                    Some('u') => {
+                        let rest = line.get(*at + 2..).unwrap_or_default();
+                        let length =
+                            rest.iter().take(LONGEST_CODE).take_while(|c| **c != '}').count();
+                        let digits: String = rest[..length].iter().collect();
+                        let code = digits.strip_prefix('{');
+                        let c = code.and_then(|code| u32::from_str_radix(code, 16).ok());
+                        match c.and_then(char::from_u32) {
+                            Some(c) if rest.get(length) == Some(&'}') => text.push(c),
+                            _ => {
+                                return fault(*at + 2, "`\\u` needs a character as in `\\u{2028}`");
+                            }
+                        }
+                        *at += length + 1;
+                    }
+                    _ => return fault(*at + 1, "after `\\` comes `\"`, `\\`, `x` or `u`"),
                 }
                 *at += 2;
             }

@@ -31,7 +31,7 @@
 //! | an instruction | as disassembly shows it |
 //!
 //! Names are words of letters, digits and `_ . $`, or anything in double quotes, with `\"`, `\\` and
-//! `\x1b` inside. A section's name is everything up to a blank, comma or `;`.
+//! `\x1b` or `\u{2028}` inside. A section's name is everything up to a blank, comma or `;`.
 //!
 //! A comment goes from `;`, `#` or `//` to the end of the line. On the line of an instruction it is kept,
 //! as the comment of that instruction, and comes back as a source line from an object file; elsewhere it

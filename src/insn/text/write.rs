@@ -202,8 +202,10 @@ fn quoted(name: &str) -> String {
             c if c.is_ascii_control() => {
                 let _ = write!(text, "\\x{:02x}", c as u32);
             }
-            // What does not simply print could move the line or turn it around, and no symbol has it.
-            c if !c.is_ascii() && c.escape_debug().len() > 1 => text.push('?'),
+            // What does not simply print could move the line or turn it around.
+            c if !c.is_ascii() && c.escape_debug().len() > 1 => {
+                let _ = write!(text, "\\u{{{:x}}}", c as u32);
+            }
             c => text.push(c),
         }
     }
