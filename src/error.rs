@@ -55,6 +55,8 @@ pub enum Step {
     Tracepoint,
     /// Putting a program together from instructions.
     Assemble,
+    /// Reading an object file.
+    Disassemble,
     /// Creating or reading a map.
     Map,
     /// Handing a program to the verifier.
@@ -78,6 +80,7 @@ impl fmt::Display for Step {
             Self::List => "list",
             Self::Tracepoint => "use tracepoint",
             Self::Assemble => "assemble program",
+            Self::Disassemble => "disassemble",
             Self::Map => "create map",
             Self::Load => "load program",
             Self::Attach => "attach program",

@@ -10,6 +10,9 @@
 //! 4. [`latency`]: the three programs, the layout of their memory, the window, the ledger;
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
+//! Programs also go to files and come from there: [`insn::text`] is how they are written down, [`elf`]
+//! and [`btf`] make object files of them that other loaders take.
+//!
 //! Beside them: [`survey`] measures all calls of a process at once; [`histogram`] has the buckets,
 //! [`tracefs`] the tracepoints, [`process`] what /proc knows, [`host`] on what all of this runs,
 //! [`preflight`] whether it can, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
@@ -39,8 +42,10 @@
 //! # Ok::<(), rlat::error::Error>(())
 //! ```
 
+pub mod btf;
 pub mod cli;
 pub mod commands;
+pub mod elf;
 pub mod error;
 pub mod histogram;
 pub mod host;

@@ -5,21 +5,21 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use nix::errno::Errno;
-use rlat::insn::Program;
-use rlat::latency::{Plan, Programs};
+use rlat::insn::{Assembler, Helper, Program, Reg};
 use rlat::loader::VerifierError;
-use rlat::process::PidNamespace;
 
 /// A program with 64-bit loads, so that slots and instructions differ, and with comments.
 static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
-    let plan = Plan {
-        pid: 1234,
-        namespace: PidNamespace::Initial,
-        descriptor: Some(7),
-        argument_offset: 16,
-        result_offset: 16,
-    };
-    Programs::new(&plan).expect("any plan has programs").enter
+    let mut asm = Assembler::new("example");
+    let out = asm.label("out");
+    asm.load_map(Reg::R1, "map").comment("a load of two slots");
+    asm.call(Helper::KtimeGetNs).comment("a call");
+    asm.load_imm64(Reg::R2, u64::MAX);
+    asm.jump(out);
+    asm.bind(out);
+    asm.mov(Reg::R0, 0).comment("the last but one");
+    asm.exit();
+    asm.finish().expect("its only label is bound")
 });
 
 fuzz_target!(|log: &[u8]| {

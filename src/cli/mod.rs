@@ -1,6 +1,7 @@
 //! The command line, defined once: parsing and help come from it.
 
 mod duration;
+mod programs;
 mod survey;
 mod values;
 
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::histogram::Linear;
 use crate::process::{StartStopped, User};
 use duration::{duration, interval};
+pub use programs::{AsmArgs, DisasmArgs, DumpArgs, DumpFormat};
 pub use survey::SurveyArgs;
 pub use values::{AttachArg, Format, LabelsArg, ReturnsArg, UnitArg};
 use values::{buckets, descriptor, id, inherited_descriptor, linear, starts};
@@ -31,6 +33,8 @@ Examples:
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
   rlat survey --follow -- make  the same for a command, and for all that it starts
   rlat list 'sys_enter_*read*'  what can be traced
+  rlat dump 1234                the programs that `rlat 1234` would load
+  rlat asm p.s -o p.o           programs from text to an object file; rlat disasm p.o: back
   rlat check                    whether rlat can work here, and what is missing
 
 Ctrl-C ends the measurement early and prints what there is; a second one quits.
@@ -72,6 +76,15 @@ pub enum Command {
     Check(CheckArgs),
     /// Shows which system calls a process makes, how many, and how long they take
     Survey(SurveyArgs),
+    /// Shows the programs that a measurement with these options would load
+    ///
+    /// Nothing is loaded, and no privilege is needed. Options that change how a result is shown, or how
+    /// long it is waited for, change no program.
+    Dump(Box<DumpArgs>),
+    /// Assembles programs to an object file that libbpf and bpftool load
+    Asm(AsmArgs),
+    /// Shows the programs in an object file
+    Disasm(DisasmArgs),
     /// Shows the version, the kernel, the architecture and the distribution
     Version,
     /// Waits to become a command that is measured: rlat starts itself so

@@ -204,7 +204,7 @@ pub(super) fn wait_for_command(
 }
 
 /// Whose calls the arguments ask for.
-fn subject(args: &MeasureArgs) -> Result<Subject> {
+pub(super) fn subject(args: &MeasureArgs) -> Result<Subject> {
     let open = |ids: &mut dyn Iterator<Item = &u32>| {
         ids.map(|id| Target::open(*id)).collect::<Result<Vec<_>>>()
     };
@@ -233,7 +233,7 @@ pub(super) fn open_processes(ids: impl Iterator<Item = u32>) -> Result<Vec<Targe
 }
 
 /// A descriptor means something only to calls that take one.
-fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> {
+pub(super) fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> {
     match syscalls.iter().find(|syscall| !syscall.takes_descriptor) {
         Some(syscall) if !descriptors.is_empty() => Err(usage(
             "a descriptor",

@@ -1,6 +1,10 @@
 //! What a user can ask for, one file each.
 
+mod asm;
 mod check;
+mod disasm;
+mod dump;
+mod files;
 mod hints;
 mod intervals;
 mod list;
@@ -30,6 +34,10 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Survey(args)) => survey::survey(args, started).map(|code| exit_code = code),
+        Some(Command::Dump(args)) if args.version => version::version(args.measure.verbose),
+        Some(Command::Dump(args)) => dump::dump(args),
+        Some(Command::Asm(args)) => asm::asm(args),
+        Some(Command::Disasm(args)) => disasm::disasm(args),
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         Some(Command::StartStopped(args)) => return args.start().run(),

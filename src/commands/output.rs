@@ -109,16 +109,37 @@ impl Output {
         Err(self.failed(errno, ON_STANDARD_ERROR))
     }
 
-    fn write(&mut self, text: &str) -> Result<()> {
-        let written = match &mut self.place {
+    /// Writes what can be made again, so that it need not be saved: an object file, a listing.
+    ///
+    /// # Errors
+    /// [`Kind::Other`] when not all of it was taken, without a message when its reader has left.
+    pub(super) fn write_repeatable(&mut self, bytes: &[u8]) -> Result<()> {
+        self.try_to_write(bytes)
+            .map_err(|(_, errno)| errno)
+            .and_then(|()| match &mut self.place {
+                Place::Beside(file) => file.put_in_place(),
+                _ => Ok(()),
+            })
+            .map_err(|errno| {
+                let quiet = errno == Errno::EPIPE;
+                self.failed(errno, if quiet { QUIET } else { "write it elsewhere" })
+            })
+    }
+
+    /// Writes bytes to the place. When it takes only a part of them, says how many, and why.
+    fn try_to_write(&mut self, bytes: &[u8]) -> std::result::Result<(), (usize, Errno)> {
+        match &mut self.place {
             Place::Standard if is_closed(io::stdout()) => Err((0, Errno::EBADF)),
-            Place::Standard => write_all(io::stdout(), text.as_bytes()),
-            Place::StandardError => write_all(io::stderr(), text.as_bytes()),
-            Place::Open(file) => write_all(&*file, text.as_bytes()),
+            Place::Standard => write_all(io::stdout(), bytes),
+            Place::StandardError => write_all(io::stderr(), bytes),
+            Place::Open(file) => write_all(&*file, bytes),
             // What was written to a file that is gone again does not count.
-            Place::Beside(file) => file.append(text.as_bytes()).map_err(|errno| (0, errno)),
-        };
-        let Err((written, errno)) = written else {
+            Place::Beside(file) => file.append(bytes).map_err(|errno| (0, errno)),
+        }
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        let Err((written, errno)) = self.try_to_write(text.as_bytes()) else {
             self.has_begun = true;
             return Ok(());
         };

@@ -1,22 +1,43 @@
 //! An instruction as text, in the syntax of llvm-objdump, which the verifier's log shares but for
 //! blanks and hexadecimal.
 //!
-//! Two things are written otherwise than llvm-objdump does. The load of a map shows the map,
-//! `r1 = map[fd:5]`, as bpftool does, where llvm-objdump shows a bare number. And a 32-bit exchange is
-//! `w2 = xchg_32(...)`, as the 64-bit one is `xchg_64`, where llvm-objdump has `xchg32_32`.
+//! Some things are written otherwise than llvm-objdump does:
+//!
+//! - the load of a map shows the map, `r1 = map[fd:5]`, and that of a function `r1 = subprog[+3]`, as
+//!   bpftool does, where llvm-objdump shows a bare number;
+//! - a 32-bit exchange is `w2 = xchg_32(...)`, as the 64-bit one is `xchg_64`, where llvm-objdump has
+//!   `xchg32_32`;
+//! - a call of a function of the same program is `call pc+3`, as in the verifier's log, where
+//!   llvm-objdump shows it as it shows the call of a helper;
+//! - a slot that is no instruction is `.insn opcode, dst, src, off, imm`, where it is `<unknown>`.
 
 use std::fmt;
 
-use super::instruction::{Imm64, Insn, Operand, SwapTo, Width};
+use super::instruction::{Imm64, Insn, Operand, SignedOp, SwapTo, Width};
 use super::opcode::{AtomicOp, Size};
+use super::raw::RawInsn;
 use super::register::Reg;
 
 impl fmt::Display for Insn {
+    #[allow(clippy::too_many_lines)] // It is one list: a form for each instruction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Alu { width, op, dst, src } => {
                 let dst = Sized(dst, width);
                 write!(f, "{dst} {} {}", op.text(), SizedOperand(src, width))
+            }
+            Self::SignedAlu { width, op, dst, src } => {
+                let op = match op {
+                    SignedOp::Div => "s/=",
+                    SignedOp::Mod => "s%=",
+                };
+                write!(f, "{} {op} {}", Sized(dst, width), SizedOperand(src, width))
+            }
+            Self::MoveSigned { width, bits, dst, src } => {
+                write!(f, "{} = (s{}){}", Sized(dst, width), bits as u8, Sized(src, width))
+            }
+            Self::AddrSpaceCast { dst, src, to, from } => {
+                write!(f, "{dst} = addr_space_cast({src}, {to}, {from})")
             }
             Self::Neg { width, dst } => {
                 let dst = Sized(dst, width);
@@ -26,6 +47,7 @@ impl fmt::Display for Insn {
                 let order = match to {
                     SwapTo::Little => "le",
                     SwapTo::Big => "be",
+                    SwapTo::Other => "bswap",
                 };
                 write!(f, "{dst} = {order}{} {dst}", bits as u8)
             }
@@ -33,15 +55,46 @@ impl fmt::Display for Insn {
                 Imm64::Value(number) => write!(f, "{dst} = {} ll", number as i64),
                 Imm64::MapFd(fd) => write!(f, "{dst} = map[fd:{fd}]"),
                 Imm64::MapValue { fd, offset } => write!(f, "{dst} = map[fd:{fd}][0]+{offset}"),
+                Imm64::KernelVariable { btf_id, module: 0 } => write!(f, "{dst} = btf_id:{btf_id}"),
+                Imm64::KernelVariable { btf_id, module } => {
+                    write!(f, "{dst} = btf_id:{btf_id}, {module}")
+                }
+                Imm64::Function(off) => write!(f, "{dst} = subprog[{off:+}]"),
+                Imm64::MapIndex(index) => write!(f, "{dst} = map[idx:{index}]"),
+                Imm64::MapIndexValue { index, offset } => {
+                    write!(f, "{dst} = map[idx:{index}][0]+{offset}")
+                }
             },
             Self::Load { size, dst, base, off } => {
                 write!(f, "{dst} = *{}", Pointer(size, base, off))
+            }
+            Self::LoadSigned { size, dst, base, off } => {
+                write!(f, "{dst} = *(s{} *)({})", size.bytes() * 8, Place(base, off))
+            }
+            Self::LoadPacket { size, index, off } => {
+                write!(f, "r0 = *({} *)skb[", size.text())?;
+                match index {
+                    None => write!(f, "{off}]"),
+                    Some(index) if off == 0 => write!(f, "{index}]"),
+                    Some(index) => {
+                        let sign = if off < 0 { '-' } else { '+' };
+                        write!(f, "{index} {sign} {}]", off.unsigned_abs())
+                    }
+                }
+            }
+            Self::LoadAcquire { size, dst, base, off } => {
+                let dst = Sized(dst, width_of(size));
+                write!(f, "{dst} = load_acquire({})", Pointer(size, base, off))
+            }
+            Self::StoreRelease { size, base, off, src } => {
+                let src = Sized(src, width_of(size));
+                write!(f, "store_release({}, {src})", Pointer(size, base, off))
             }
             Self::Store { size, base, off, src } => {
                 write!(f, "*{} = {}", Pointer(size, base, off), SizedOperand(src, Width::W64))
             }
             Self::Atomic { op, size, base, off, src } => {
-                let width = if size == Size::DW { Width::W64 } else { Width::W32 };
+                let width = width_of(size);
                 let value = Sized(src, width);
                 let bits = size.bytes() * 8;
                 match op {
@@ -71,9 +124,25 @@ impl fmt::Display for Insn {
                 write!(f, "if {dst} {} {src} goto {off:+}", op.text())
             }
             Self::Jump { off } => write!(f, "goto {off:+}"),
+            Self::JumpLong { off } => write!(f, "gotol {off:+}"),
+            Self::MayGoto { off } => write!(f, "may_goto {off:+}"),
             Self::Call { helper } => write!(f, "call {helper}"),
+            Self::CallLocal { off } => write!(f, "call pc{off:+}"),
+            Self::CallKernel { btf_id, module: 0 } => write!(f, "call kfunc {btf_id}"),
+            Self::CallKernel { btf_id, module } => write!(f, "call kfunc {btf_id}, {module}"),
             Self::Exit => f.write_str("exit"),
+            Self::Unknown(RawInsn { opcode, dst, src, off, imm }) => {
+                write!(f, ".insn {opcode:#04x}, {dst}, {src}, {off}, {imm}")
+            }
         }
+    }
+}
+
+/// The register that a memory access of that size is said to use.
+const fn width_of(size: Size) -> Width {
+    match size {
+        Size::DW => Width::W64,
+        Size::B | Size::H | Size::W => Width::W32,
     }
 }
 

@@ -1,8 +1,8 @@
 //! One instruction: what it means, and the slots that encode it.
 
 use super::opcode::{
-    ALU_END, ALU_NEG, AluOp, AtomicOp, Class, JUMP_ALWAYS, JUMP_CALL, JUMP_EXIT, JumpOp, Mode,
-    SOURCE_X, Size,
+    ALU_END, ALU_NEG, AluOp, AtomicOp, Class, JUMP_ALWAYS, JUMP_CALL, JUMP_EXIT, JUMP_MAY, JumpOp,
+    LOAD_ACQUIRE, Mode, SOURCE_X, STORE_RELEASE, Size,
 };
 use super::raw::{Endianness, RawInsn};
 use super::register::Reg;
@@ -44,6 +44,8 @@ pub enum SwapTo {
     Little,
     /// `be16`, `be32`, `be64`
     Big,
+    /// `bswap16`, `bswap32`, `bswap64`: the other one, whatever the machine's is. Linux 6.6.
+    Other,
 }
 
 /// How many of the low bits a byte swap converts; those above become zero.
@@ -57,8 +59,38 @@ pub enum SwapBits {
     B64 = 64,
 }
 
+/// The operations of which signed numbers have their own. Linux 6.6; the `off` field is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignedOp {
+    /// `dst s/= src`; the quotient is cut towards zero, and division by zero gives 0.
+    Div,
+    /// `dst s%= src`; it has the sign of `dst`.
+    Mod,
+}
+
+impl SignedOp {
+    /// The unsigned operation, whose opcode it shares.
+    pub const fn unsigned(self) -> AluOp {
+        match self {
+            Self::Div => AluOp::Div,
+            Self::Mod => AluOp::Mod,
+        }
+    }
+}
+
+/// How many of the low bits of a register a sign-extending move takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignedBits {
+    /// 8
+    B8 = 8,
+    /// 16
+    B16 = 16,
+    /// 32, which makes sense only for a move to all 64.
+    B32 = 32,
+}
+
 /// What the 64-bit immediate load puts into its register. The `src` field of the first slot says
-/// which: 0, `BPF_PSEUDO_MAP_FD` (1) or `BPF_PSEUDO_MAP_VALUE` (2).
+/// which: the constants `BPF_PSEUDO_...` from 0 to 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imm64 {
     /// The number itself.
@@ -70,6 +102,24 @@ pub enum Imm64 {
     MapValue {
         /// The array map's descriptor.
         fd: i32,
+        /// Where in the value, in bytes.
+        offset: u32,
+    },
+    /// The address of a variable of the kernel. Linux 5.10.
+    KernelVariable {
+        /// The variable's number in the BTF of the kernel or of a module.
+        btf_id: i32,
+        /// The descriptor of the module's BTF, 0 for the kernel's own.
+        module: i32,
+    },
+    /// The address of a function of this program, for helpers that call back. Linux 5.13.
+    Function(i32),
+    /// The map with this place in the array of descriptors that comes with the program. Linux 5.14.
+    MapIndex(i32),
+    /// As [`MapValue`](Self::MapValue), the map by its place in that array. Linux 5.14.
+    MapIndexValue {
+        /// The place.
+        index: i32,
         /// Where in the value, in bytes.
         offset: u32,
     },
@@ -89,6 +139,40 @@ pub enum Insn {
         dst: Reg,
         /// Second operand.
         src: Operand,
+    },
+    /// `dst s/= src` or `dst s%= src`. Linux 6.6.
+    SignedAlu {
+        /// 32 or 64 bits.
+        width: Width,
+        /// The operation.
+        op: SignedOp,
+        /// First operand and result.
+        dst: Reg,
+        /// Second operand.
+        src: Operand,
+    },
+    /// `dst = (s8)src`: copies of the sign fill the rest. Linux 6.6.
+    MoveSigned {
+        /// 32 or 64 bits of result.
+        width: Width,
+        /// How many of `src`.
+        bits: SignedBits,
+        /// The result.
+        dst: Reg,
+        /// The operand.
+        src: Reg,
+    },
+    /// `dst = addr_space_cast(src, to, from)`: a pointer into an arena as the other side sees it.
+    /// Linux 6.9.
+    AddrSpaceCast {
+        /// The result.
+        dst: Reg,
+        /// The pointer.
+        src: Reg,
+        /// The address space of the result.
+        to: u16,
+        /// The address space of the operand.
+        from: u16,
     },
     /// `dst = -dst`
     Neg {
@@ -135,6 +219,49 @@ pub enum Insn {
         /// What is stored, cut to the size.
         src: Operand,
     },
+    /// `dst = *(s8 *)(base + off)`: copies of the sign fill the rest. Linux 6.6.
+    LoadSigned {
+        /// How many bytes; the verifier takes 1, 2 and 4.
+        size: Size,
+        /// The result.
+        dst: Reg,
+        /// The pointer.
+        base: Reg,
+        /// Added to the pointer, in bytes.
+        off: i16,
+    },
+    /// `r0 = *(u8 *)skb[5]`: a number from the packet that r6 points to, in network order. What is left
+    /// of the packet filters before BPF had maps.
+    LoadPacket {
+        /// How many bytes; the verifier takes 1, 2 and 4.
+        size: Size,
+        /// A register that is added to the place.
+        index: Option<Reg>,
+        /// Where in the packet.
+        off: i32,
+    },
+    /// `dst = load_acquire((u64 *)(base + off))`: what follows sees what was stored before. Linux 6.15.
+    LoadAcquire {
+        /// How many bytes.
+        size: Size,
+        /// The result.
+        dst: Reg,
+        /// The pointer.
+        base: Reg,
+        /// Added to the pointer, in bytes.
+        off: i16,
+    },
+    /// `store_release((u64 *)(base + off), src)`: the other half of it. Linux 6.15.
+    StoreRelease {
+        /// How many bytes.
+        size: Size,
+        /// The pointer.
+        base: Reg,
+        /// Added to the pointer, in bytes.
+        off: i16,
+        /// What is stored.
+        src: Reg,
+    },
     /// A read and a write of memory that no other CPU can come between.
     Atomic {
         /// The operation.
@@ -166,6 +293,28 @@ pub enum Insn {
         /// How far, in slots from the next instruction.
         off: i16,
     },
+    /// `gotol off`: farther than 16 bits reach. Linux 6.6.
+    JumpLong {
+        /// How far, in slots from the next instruction.
+        off: i32,
+    },
+    /// `may_goto off`: jumps if the kernel thinks that it has looped long enough. Linux 6.9.
+    MayGoto {
+        /// How far, in slots from the next instruction.
+        off: i16,
+    },
+    /// `call pc+off`: a function of the same program. Linux 4.16.
+    CallLocal {
+        /// How far, in slots from the next instruction.
+        off: i32,
+    },
+    /// `call kfunc 123`: a function of the kernel that is no helper. Linux 5.13.
+    CallKernel {
+        /// The function's number in the BTF of the kernel or of a module.
+        btf_id: i32,
+        /// The place of the module's BTF in the program's array of descriptors, 0 for the kernel's.
+        module: i16,
+    },
     /// `call helper`: arguments in r1 to r5, result in r0, r1 to r5 are lost.
     Call {
         /// The helper's number; see [`Helper`](super::Helper).
@@ -173,6 +322,9 @@ pub enum Insn {
     },
     /// `exit`: the program ends, r0 is its result.
     Exit,
+    /// A slot that is no instruction known here. [`decode`](super::decode) never gives it;
+    /// [`decode_any`](super::decode_any) does.
+    Unknown(RawInsn),
 }
 
 impl Insn {
@@ -194,11 +346,23 @@ impl Insn {
     /// let raw = RawInsn { opcode: 0x79, dst: 0, src: 1, off: 16, imm: 0 };
     /// assert_eq!(load.to_raw(), (raw, None));
     /// ```
+    #[allow(clippy::too_many_lines)] // It is one list: an encoding for each instruction.
     pub fn to_raw(&self) -> (RawInsn, Option<RawInsn>) {
         let one = |raw| (raw, None);
         match *self {
             Self::Alu { width, op, dst, src } => {
                 one(two_operands(alu_class(width), op.bits(), dst, src, 0))
+            }
+            Self::SignedAlu { width, op, dst, src } => {
+                one(two_operands(alu_class(width), op.unsigned().bits(), dst, src, SIGNED))
+            }
+            Self::MoveSigned { width, bits, dst, src } => {
+                one(two_operands(alu_class(width), AluOp::Mov.bits(), dst, src.into(), bits as i16))
+            }
+            Self::AddrSpaceCast { dst, src, to, from } => {
+                let op = AluOp::Mov.bits();
+                let raw = two_operands(Class::Alu64, op, dst, src.into(), SPACE_CAST);
+                one(RawInsn { imm: (u32::from(to) << 16 | u32::from(from)) as i32, ..raw })
             }
             Self::Neg { width, dst } => one(RawInsn {
                 opcode: alu_class(width) as u8 | ALU_NEG,
@@ -206,11 +370,11 @@ impl Insn {
                 ..RawInsn::default()
             }),
             Self::ByteSwap { dst, to, bits } => one(RawInsn {
-                opcode: Class::Alu as u8
-                    | ALU_END
+                opcode: ALU_END
                     | match to {
-                        SwapTo::Little => 0,
-                        SwapTo::Big => SOURCE_X,
+                        SwapTo::Little => Class::Alu as u8,
+                        SwapTo::Big => Class::Alu as u8 | SOURCE_X,
+                        SwapTo::Other => Class::Alu64 as u8,
                     },
                 dst: dst.number(),
                 imm: bits as i32,
@@ -221,6 +385,10 @@ impl Insn {
                     Imm64::Value(number) => (0, number as u32, (number >> 32) as u32),
                     Imm64::MapFd(fd) => (1, fd as u32, 0),
                     Imm64::MapValue { fd, offset } => (2, fd as u32, offset),
+                    Imm64::KernelVariable { btf_id, module } => (3, btf_id as u32, module as u32),
+                    Imm64::Function(off) => (4, off as u32, 0),
+                    Imm64::MapIndex(index) => (5, index as u32, 0),
+                    Imm64::MapIndexValue { index, offset } => (6, index as u32, offset),
                 };
                 let first = RawInsn {
                     opcode: memory(Class::Ld, Mode::Imm, Size::DW),
@@ -237,6 +405,36 @@ impl Insn {
                 src: base.number(),
                 off,
                 imm: 0,
+            }),
+            Self::LoadSigned { size, dst, base, off } => one(RawInsn {
+                opcode: memory(Class::Ldx, Mode::MemSigned, size),
+                dst: dst.number(),
+                src: base.number(),
+                off,
+                imm: 0,
+            }),
+            Self::LoadPacket { size, index, off } => {
+                let mode = if index.is_some() { Mode::Indirect } else { Mode::Absolute };
+                one(RawInsn {
+                    opcode: memory(Class::Ld, mode, size),
+                    src: index.map_or(0, Reg::number),
+                    imm: off,
+                    ..RawInsn::default()
+                })
+            }
+            Self::LoadAcquire { size, dst, base, off } => one(RawInsn {
+                opcode: memory(Class::Stx, Mode::Atomic, size),
+                dst: dst.number(),
+                src: base.number(),
+                off,
+                imm: LOAD_ACQUIRE,
+            }),
+            Self::StoreRelease { size, base, off, src } => one(RawInsn {
+                opcode: memory(Class::Stx, Mode::Atomic, size),
+                dst: base.number(),
+                src: src.number(),
+                off,
+                imm: STORE_RELEASE,
             }),
             Self::Store { size, base, off, src } => {
                 let (class, src, imm) = match src {
@@ -263,11 +461,18 @@ impl Insn {
             Self::Jump { off } => {
                 one(RawInsn { opcode: Class::Jmp as u8 | JUMP_ALWAYS, off, ..RawInsn::default() })
             }
-            Self::Call { helper } => one(RawInsn {
-                opcode: Class::Jmp as u8 | JUMP_CALL,
-                imm: helper,
+            Self::JumpLong { off } => one(RawInsn {
+                opcode: Class::Jmp32 as u8 | JUMP_ALWAYS,
+                imm: off,
                 ..RawInsn::default()
             }),
+            Self::MayGoto { off } => {
+                one(RawInsn { opcode: Class::Jmp as u8 | JUMP_MAY, off, ..RawInsn::default() })
+            }
+            Self::Call { helper } => one(call(0, 0, helper)),
+            Self::CallLocal { off } => one(call(1, 0, off)),
+            Self::CallKernel { btf_id, module } => one(call(2, module, btf_id)),
+            Self::Unknown(raw) => one(raw),
             Self::Exit => {
                 one(RawInsn { opcode: Class::Jmp as u8 | JUMP_EXIT, ..RawInsn::default() })
             }
@@ -284,6 +489,16 @@ pub fn encode(insns: &[Insn], endianness: Endianness) -> Vec<u8> {
         bytes.extend(second.map(|raw| raw.encode(endianness)).into_iter().flatten());
     }
     bytes
+}
+
+/// The `off` field of a signed division or remainder.
+const SIGNED: i16 = 1;
+/// The `off` field of a move that is a cast between address spaces (`BPF_ADDR_SPACE_CAST`).
+const SPACE_CAST: i16 = 1;
+
+/// The `src` field of a call says what `imm` is: a helper, `BPF_PSEUDO_CALL`, `BPF_PSEUDO_KFUNC_CALL`.
+const fn call(src: u8, off: i16, imm: i32) -> RawInsn {
+    RawInsn { opcode: Class::Jmp as u8 | JUMP_CALL, dst: 0, src, off, imm }
 }
 
 const fn alu_class(width: Width) -> Class {

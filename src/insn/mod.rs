@@ -6,7 +6,8 @@
 //! 2. [`opcode`]: the first of them taken apart, each part a type;
 //! 3. [`Reg`] and [`Helper`]: what an instruction can name;
 //! 4. [`Insn`]: one instruction by its meaning, to and from slots, and as text;
-//! 5. [`Assembler`] and [`Program`]: many of them, with labels, comments and maps.
+//! 5. [`Assembler`] and [`Program`]: many of them, with labels, comments and maps;
+//! 6. [`Module`]: several programs and the maps that they share, and [`text`]: the same as a file.
 //!
 //! Nothing here knows about the system: these modules are pure, and tested on any machine.
 //!
@@ -18,18 +19,27 @@ mod assemble;
 mod decode;
 mod disasm;
 mod helper;
+mod helper_names;
 mod instruction;
+pub(crate) mod module;
 pub mod opcode;
 mod program;
 mod raw;
 mod register;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use assemble::{AssembleError, Assembler, Label, Line};
-pub use decode::{DecodeError, DecodeReason, decode};
+pub use decode::{DecodeError, DecodeReason, decode, decode_any};
 pub use helper::Helper;
-pub use instruction::{Imm64, Insn, Operand, SwapBits, SwapTo, Width, encode};
+pub use helper_names::{helper_name, helper_number};
+pub use instruction::{
+    Imm64, Insn, Operand, SignedBits, SignedOp, SwapBits, SwapTo, Width, encode,
+};
+pub use module::{
+    MapDefinition, Module, Reference, Section, Target, map_type_name, map_type_number,
+};
 pub use opcode::{AluOp, AtomicOp, JumpOp, Size};
 pub use program::{Program, Relocation, UnknownMap};
 pub use raw::{Endianness, RawInsn, SLOT_BYTES};

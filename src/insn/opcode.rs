@@ -155,6 +155,8 @@ opcode_bits! {
 pub const JUMP_ALWAYS: u8 = 0x00;
 /// Bits 4 to 7 of a call.
 pub const JUMP_CALL: u8 = 0x80;
+/// Bits 4 to 7 of `may_goto` (`BPF_JCOND`). Linux 6.9.
+pub const JUMP_MAY: u8 = 0xe0;
 /// Bits 4 to 7 of exit.
 pub const JUMP_EXIT: u8 = 0x90;
 
@@ -189,8 +191,14 @@ opcode_bits! {
     Mode {
         /// `BPF_IMM`: no address, the value is in the instruction.
         Imm = 0x00 "imm",
+        /// `BPF_ABS`: a place in the packet.
+        Absolute = 0x20 "abs",
+        /// `BPF_IND`: a place in the packet, plus a register.
+        Indirect = 0x40 "ind",
         /// `BPF_MEM`: register plus offset.
         Mem = 0x60 "mem",
+        /// `BPF_MEMSX`: register plus offset, and copies of the sign fill the rest. Linux 6.6.
+        MemSigned = 0x80 "memsx",
         /// `BPF_ATOMIC`: register plus offset, changed atomically. Until Linux 5.11 this was
         /// `BPF_XADD`, and addition without fetch was all there was.
         Atomic = 0xc0 "atomic",
@@ -223,3 +231,8 @@ opcode_bits! {
         CmpXchg = 0xf1 "cmpxchg",
     }
 }
+
+/// The `imm` of an atomic load, `BPF_LOAD_ACQ`. Linux 6.15.
+pub const LOAD_ACQUIRE: i32 = 0x100;
+/// The `imm` of an atomic store, `BPF_STORE_REL`. Linux 6.15.
+pub const STORE_RELEASE: i32 = 0x110;

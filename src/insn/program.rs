@@ -68,6 +68,11 @@ impl Program {
         self.comments.get(&index).map(String::as_str)
     }
 
+    /// Places to jump to: the index of the instruction, and the label's name.
+    pub fn labels(&self) -> &[(usize, String)] {
+        &self.labels
+    }
+
     /// The index of the instruction that starts at a slot. The verifier counts slots.
     pub fn index_of_slot(&self, slot: usize) -> Option<usize> {
         self.slots().position(|at| at == slot)
@@ -91,11 +96,11 @@ impl Program {
         for Relocation { index, map } in &self.relocations {
             let (_, map_fd) =
                 maps.iter().find(|(name, _)| name == map).ok_or_else(|| UnknownMap(map.clone()))?;
-            if let Insn::LoadImm64 { value, .. } = &mut linked[*index] {
-                match value {
-                    Imm64::MapFd(fd) | Imm64::MapValue { fd, .. } => *fd = *map_fd,
-                    Imm64::Value(_) => {}
-                }
+            if let Insn::LoadImm64 {
+                value: Imm64::MapFd(fd) | Imm64::MapValue { fd, .. }, ..
+            } = &mut linked[*index]
+            {
+                *fd = *map_fd;
             }
         }
         Ok(linked)

@@ -21,7 +21,7 @@ fn size() -> impl Strategy<Value = Size> {
 }
 
 /// Any instruction that can be built.
-fn insn() -> impl Strategy<Value = Insn> {
+pub(super) fn insn() -> impl Strategy<Value = Insn> {
     let alu = prop::sample::select(AluOp::ALL);
     let jump = prop::sample::select(JumpOp::ALL);
     let atomic = prop::sample::select(AtomicOp::ALL);
@@ -29,9 +29,44 @@ fn insn() -> impl Strategy<Value = Insn> {
         any::<u64>().prop_map(Imm64::Value),
         any::<i32>().prop_map(Imm64::MapFd),
         any::<(i32, u32)>().prop_map(|(fd, offset)| Imm64::MapValue { fd, offset }),
+        any::<(i32, i32)>().prop_map(|(btf_id, module)| Imm64::KernelVariable { btf_id, module }),
+        any::<i32>().prop_map(Imm64::Function),
+        any::<i32>().prop_map(Imm64::MapIndex),
+        any::<(i32, u32)>().prop_map(|(index, offset)| Imm64::MapIndexValue { index, offset }),
     ];
     let bits = prop::sample::select(vec![SwapBits::B16, SwapBits::B32, SwapBits::B64]);
-    let to = prop::sample::select(vec![SwapTo::Little, SwapTo::Big]);
+    let to = prop::sample::select(vec![SwapTo::Little, SwapTo::Big, SwapTo::Other]);
+    let signed = prop::sample::select(vec![SignedOp::Div, SignedOp::Mod]);
+    let taken = prop::sample::select(vec![SignedBits::B8, SignedBits::B16, SignedBits::B32]);
+    let newer =
+        prop_oneof![
+            (width(), signed, reg(), operand()).prop_map(|(width, op, dst, src)| Insn::SignedAlu {
+                width,
+                op,
+                dst,
+                src
+            }),
+            (width(), taken, reg(), reg()).prop_map(|(width, bits, dst, src)| Insn::MoveSigned {
+                width,
+                bits,
+                dst,
+                src
+            }),
+            (reg(), reg(), any::<u16>(), any::<u16>())
+                .prop_map(|(dst, src, to, from)| Insn::AddrSpaceCast { dst, src, to, from }),
+            (size(), reg(), reg(), any::<i16>())
+                .prop_map(|(size, dst, base, off)| Insn::LoadSigned { size, dst, base, off }),
+            (size(), prop::option::of(reg()), any::<i32>())
+                .prop_map(|(size, index, off)| Insn::LoadPacket { size, index, off }),
+            (size(), reg(), reg(), any::<i16>())
+                .prop_map(|(size, dst, base, off)| Insn::LoadAcquire { size, dst, base, off }),
+            (size(), reg(), any::<i16>(), reg())
+                .prop_map(|(size, base, off, src)| Insn::StoreRelease { size, base, off, src }),
+            any::<i32>().prop_map(|off| Insn::JumpLong { off }),
+            any::<i16>().prop_map(|off| Insn::MayGoto { off }),
+            any::<i32>().prop_map(|off| Insn::CallLocal { off }),
+            any::<(i32, i16)>().prop_map(|(btf_id, module)| Insn::CallKernel { btf_id, module }),
+        ];
     prop_oneof![
         (width(), alu, reg(), operand()).prop_map(|(width, op, dst, src)| Insn::Alu {
             width,
@@ -61,7 +96,19 @@ fn insn() -> impl Strategy<Value = Insn> {
         any::<i16>().prop_map(|off| Insn::Jump { off }),
         any::<i32>().prop_map(|helper| Insn::Call { helper }),
         Just(Insn::Exit),
+        newer,
+        unknown(),
     ]
+}
+
+/// A slot that is no instruction.
+fn unknown() -> impl Strategy<Value = Insn> {
+    any::<[u8; 8]>().prop_filter_map("an instruction", |bytes| {
+        let raw = RawInsn::decode(bytes, Endianness::Little);
+        // A first half of a 64-bit load could find its second one.
+        (raw.opcode != 0x18 && decode(&bytes, Endianness::Little).is_err())
+            .then_some(Insn::Unknown(raw))
+    })
 }
 
 fn endianness() -> impl Strategy<Value = Endianness> {
@@ -76,7 +123,19 @@ proptest! {
     ) {
         let bytes = encode(&insns, order);
         prop_assert_eq!(bytes.len(), insns.iter().map(Insn::slots).sum::<usize>() * SLOT_BYTES);
-        prop_assert_eq!(decode(&bytes, order), Ok(insns));
+        if !insns.iter().any(|insn| matches!(insn, Insn::Unknown(_))) {
+            prop_assert_eq!(decode(&bytes, order), Ok(insns.clone()));
+        }
+        prop_assert_eq!(decode_any(&bytes, order), Ok(insns));
+    }
+
+    #[test]
+    fn any_slots_are_decoded_and_encoded_again(
+        slots in prop::collection::vec(any::<[u8; 8]>(), 0..20),
+        order in endianness(),
+    ) {
+        let bytes = slots.concat();
+        prop_assert_eq!(encode(&decode_any(&bytes, order).unwrap(), order), bytes);
     }
 
     #[test]

@@ -58,17 +58,25 @@ pub fn emit_linear_index(asm: &mut Assembler, linear: Linear, n: Reg, index: Reg
     let found = asm.label("linear_found");
     let too_small = asm.label("linear_too_small");
     let last = linear.bucket_count() as i32 - 1;
-    asm.load_imm64(scratch, linear.min());
-    asm.jump_if(JumpOp::Lt, n, scratch, too_small);
     asm.mov(index, n);
-    asm.alu(AluOp::Sub, index, scratch);
-    asm.load_imm64(scratch, linear.step());
-    asm.alu(AluOp::Div, index, scratch).comment("steps above the minimum");
+    if linear.min() > 0 {
+        asm.load_imm64(scratch, linear.min());
+        asm.jump_if(JumpOp::Lt, n, scratch, too_small);
+        asm.alu(AluOp::Sub, index, scratch);
+    }
+    if let Ok(step) = i32::try_from(linear.step()) {
+        asm.alu(AluOp::Div, index, step).comment("steps above the minimum");
+    } else {
+        asm.load_imm64(scratch, linear.step());
+        asm.alu(AluOp::Div, index, scratch).comment("steps above the minimum");
+    }
     asm.alu(AluOp::Add, index, 1).comment("bucket 0 is for smaller ones");
     asm.jump_if(JumpOp::Lt, index, last, found);
     asm.mov(index, last).comment("from the last whole edge up");
-    asm.jump(found);
-    asm.bind(too_small);
-    asm.mov(index, 0);
+    if linear.min() > 0 {
+        asm.jump(found);
+        asm.bind(too_small);
+        asm.mov(index, 0);
+    }
     asm.bind(found);
 }

@@ -5,6 +5,7 @@ use crate::insn::{
     Reg::{self, R0, R2},
     Size,
 };
+use crate::loader::has_fetching_atomics;
 
 /// How an extreme is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,13 @@ pub enum Extremes {
     /// preempt programs; no kernel without a compare-and-exchange does (`perf_syscall_enter` in
     /// `kernel/trace/trace_syscalls.c`, `__DO_TRACE` in `include/linux/tracepoint.h`).
     LoadStore,
+}
+
+impl Extremes {
+    /// What this kernel can do.
+    pub fn here() -> Self {
+        if has_fetching_atomics() { Self::CompareExchange } else { Self::LoadStore }
+    }
 }
 
 /// How often a compare-and-exchange is tried. Each failure means that another thread has written the
@@ -47,12 +55,16 @@ fn emit(
     asm.load(Size::DW, R0, base, offset);
     match how {
         Extremes::CompareExchange => {
-            for _ in 0..TRIES {
+            for attempt in 1..=TRIES {
                 asm.jump_if(unless, value, R0, done).comment(format!("not {which}"));
-                asm.mov(R2, R0);
+                if attempt < TRIES {
+                    asm.mov(R2, R0);
+                }
                 asm.atomic(AtomicOp::CmpXchg, base, offset, value)
                     .comment("r0 = what was there: replaced if that is still the same");
-                asm.jump_if(JumpOp::Eq, R0, R2, done).comment("nobody came in between");
+                if attempt < TRIES {
+                    asm.jump_if(JumpOp::Eq, R0, R2, done).comment("nobody came in between");
+                }
             }
         }
         Extremes::LoadStore => {

@@ -50,9 +50,12 @@ pub(crate) fn unlikely(error: &AssembleError) -> Error {
 
 fn describe(program: &Program, loaded: &LoadedProgram) -> String {
     let (name, length) = (program.name(), program.insns().len());
+    let lines = loaded
+        .without_lines()
+        .map_or(String::new(), |errno| format!(", and the kernel takes no source lines: {errno}"));
     match loaded.info() {
         Ok(info) => format!(
-            "program {name}: id {}, {length} instructions, {} bytes of native code",
+            "program {name}: id {}, {length} instructions, {} bytes of native code{lines}",
             info.id, info.jited_bytes
         ),
         Err(errno) => format!("program {name}: {length} instructions (no more known: {errno})"),

@@ -252,7 +252,7 @@ impl<'a> Measurement<'a> {
 
 impl Request<'_> {
     /// What the programs are made for.
-    fn plan(&self) -> Result<Plan> {
+    pub(crate) fn plan(&self) -> Result<Plan> {
         let threads = self.subject.targets().iter().map(|target| target.threads).sum();
         let room = Room::choose(threads, self.starts);
         Ok(Plan {
@@ -263,10 +263,7 @@ impl Request<'_> {
             unit: self.unit,
             linear: self.linear,
             room,
-            extremes: match probe(Feature::FetchingAtomics) {
-                Answer::Yes => Extremes::CompareExchange,
-                Answer::No | Answer::CouldNotTell(_) => Extremes::LoadStore,
-            },
+            extremes: Extremes::here(),
             way: self.way,
         })
     }

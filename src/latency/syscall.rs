@@ -54,6 +54,9 @@ pub(super) struct OwnTracepoints {
     pub(super) result_offset: i16,
 }
 
+/// Where the first argument and the result are on kernels without a wider header, in bytes.
+const USUAL_OFFSET: i16 = 16;
+
 /// Tracepoints that have another name than the call has in the table of numbers.
 const OTHER_NAMES: [(&str, &str); 6] = [
     ("newfstat", "fstat"),
@@ -139,6 +142,23 @@ impl Syscall {
     /// ```
     pub fn group(name: &str) -> &'static [&'static str] {
         GROUPS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, members)| *members)
+    }
+
+    /// What is kept of a call of that name where tracefs cannot be read: its tracepoints as they are on
+    /// kernels without a wider header, with 8 bytes of common fields and the call's number before the rest.
+    pub(crate) fn usual(name: &str) -> Self {
+        let tracepoint = |name: String| Tracepoint { category: "syscalls".to_owned(), name, id: 0 };
+        Self {
+            name: name.to_owned(),
+            number: number(name),
+            takes_descriptor: takes_descriptor(name),
+            own: Some(OwnTracepoints {
+                enter: tracepoint(format!("sys_enter_{name}")),
+                exit: tracepoint(format!("sys_exit_{name}")),
+                argument_offset: (name != "sync").then_some(USUAL_OFFSET),
+                result_offset: USUAL_OFFSET,
+            }),
+        }
     }
 
     fn find(tracefs: &Tracefs, name: &str) -> Result<Self> {

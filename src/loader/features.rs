@@ -158,6 +158,16 @@ pub fn counts_missed_runs() -> bool {
     kernel_version().is_some_and(|version| version >= (6, 7))
 }
 
+/// Whether programs may use atomic operations that give back the old value. Without the privilege to
+/// try, which means without that to measure, the version tells.
+pub fn has_fetching_atomics() -> bool {
+    match probe(Feature::FetchingAtomics) {
+        Answer::Yes => true,
+        Answer::No => false,
+        Answer::CouldNotTell(_) => kernel_version().is_some_and(|version| version >= (5, 12)),
+    }
+}
+
 /// Whether a hash may take memory when a tracing program inserts an entry.
 ///
 /// Older kernels take such a map as well, but warn in their log that it is unsafe: the memory would come

@@ -3,6 +3,10 @@
 //! The first attempt asks for no log: writing one takes time, and a log that does not fit its buffer
 //! makes a good program fail. Only when the program was refused is it loaded again with a log, and
 //! the error number that is reported is the first one.
+//!
+//! The kernel is also given our comments as source lines, so that bpftool shows them. A kernel that takes
+//! none gets the program without. Nor does a load with a log have them: that log is shown with our
+//! comments anyway.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,10 +14,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::refusal;
-use super::sys::{self, LogBuffer, LogLevel, ProgramSpec, ProgramType};
+use super::sys::{self, DebugTables, LogBuffer, LogLevel, ProgramSpec, ProgramType};
 use super::verifier::{self, VerifierError};
+use crate::btf::{Lines, Linkage, SourceFile, Types};
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::insn::{Endianness, Program, encode};
+use crate::insn::{Endianness, Program, Section, encode};
 
 /// The clock helper is only for programs whose license is compatible with the GPL; this string is
 /// one of those that `include/linux/license.h` lists.
@@ -32,12 +37,20 @@ const TRIES: usize = 5;
 pub struct LoadedProgram {
     fd: OwnedFd,
     name: String,
+    /// Why the kernel does not know its source lines, if it does not.
+    without_lines: Option<Errno>,
 }
 
 impl LoadedProgram {
     /// Its name, for messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Why the kernel does not know the program's source lines, which are our comments; `None` where it does.
+    /// A program works as well without them.
+    pub fn without_lines(&self) -> Option<Errno> {
+        self.without_lines
     }
 
     /// What the kernel tells about it: its id, and how often it could not run.
@@ -67,8 +80,15 @@ pub fn load(
 ) -> Result<LoadedProgram> {
     let code = link(program, maps)?;
     let spec = spec(program, program_type, &code);
-    match quiet(spec) {
-        Ok(fd) => Ok(LoadedProgram { fd, name: program.name().to_owned() }),
+    let name = program.name().to_owned();
+    // With source lines if the kernel takes them. Whatever goes wrong with those must not matter, so that
+    // any failure leads to the load without.
+    let without_lines = match described(spec, program) {
+        Ok(fd) => return Ok(LoadedProgram { fd, name, without_lines: None }),
+        Err(errno) => Some(errno),
+    };
+    match quiet(|| sys::prog_load(spec)) {
+        Ok(fd) => Ok(LoadedProgram { fd, name, without_lines }),
         Err(errno) => Err(explain(errno, program, &logged(spec, LogLevel::Fault).1)),
     }
 }
@@ -104,14 +124,27 @@ fn spec<'a>(program: &'a Program, program_type: ProgramType, code: &'a [u8]) -> 
     ProgramSpec { program_type, code, license: LICENSE, name: program.name() }
 }
 
-fn quiet(spec: ProgramSpec<'_>) -> nix::Result<OwnedFd> {
+fn quiet(load: impl Fn() -> nix::Result<OwnedFd>) -> nix::Result<OwnedFd> {
     for _ in 1..TRIES {
-        match refusal::with_memlock(|| sys::prog_load(spec)) {
+        match refusal::with_memlock(&load) {
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
     }
-    sys::prog_load(spec)
+    load()
+}
+
+/// Loads a program with its comments as source lines.
+fn described(spec: ProgramSpec<'_>, program: &Program) -> nix::Result<OwnedFd> {
+    let mut types = Types::new(Endianness::NATIVE);
+    let section = Section::of("", program);
+    let file = SourceFile { name: program.name(), lines: &[] };
+    let lines = Lines::of(&section, Linkage::Global, file, &mut types);
+    let functions = lines.functions_for_kernel(&types);
+    let lines = lines.lines_for_kernel(&types);
+    let types = refusal::with_memlock(|| sys::btf_load(&types.encode()))?;
+    let tables = DebugTables { types: types.as_fd(), functions: &functions, lines: &lines };
+    quiet(|| sys::prog_load_described(spec, tables))
 }
 
 /// Loads with a log, in a larger buffer as long as the log did not fit.

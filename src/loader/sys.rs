@@ -27,6 +27,7 @@ const BPF_PROG_LOAD: i32 = 5;
 const BPF_PROG_TEST_RUN: i32 = 10;
 const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
 const BPF_RAW_TRACEPOINT_OPEN: i32 = 17;
+const BPF_BTF_LOAD: i32 = 18;
 
 /// The length of a map's or program's name with the ending zero (`BPF_OBJ_NAME_LEN`).
 pub const NAME_BYTES: usize = 16;
@@ -229,9 +230,61 @@ struct ProgLoadAttr {
     kern_version: u32,
     prog_flags: u32,
     prog_name: [u8; NAME_BYTES],
-    // Not used here; they stand between the name and the size of the log.
-    unused: [u32; 19],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+    prog_btf_fd: u32,
+    func_info_rec_size: u32,
+    func_info: u64,
+    func_info_cnt: u32,
+    line_info_rec_size: u32,
+    line_info: u64,
+    line_info_cnt: u32,
+    // Not used here; they stand between the lines and the size of the log.
+    unused: [u32; 8],
     log_true_size: u32,
+}
+
+/// What a program says about its functions and source lines: BTF that is in the kernel, and tables that
+/// refer to it. See [`btf`](crate::btf).
+#[derive(Clone, Copy, Debug)]
+pub struct DebugTables<'a> {
+    /// The types and strings, as [`btf_load`] gives them.
+    pub types: BorrowedFd<'a>,
+    /// An array of `struct bpf_func_info`.
+    pub functions: &'a [u8],
+    /// An array of `struct bpf_line_info`.
+    pub lines: &'a [u8],
+}
+
+/// Bytes of a `struct bpf_func_info`.
+const FUNCTION_INFO_BYTES: u32 = 8;
+/// Bytes of a `struct bpf_line_info`.
+const LINE_INFO_BYTES: u32 = 16;
+
+#[repr(C)]
+#[derive(Default)]
+struct BtfLoadAttr {
+    btf: u64,
+    log_buf: u64,
+    btf_size: u32,
+    log_size: u32,
+    log_level: u32,
+}
+
+/// Hands types and strings to the kernel. Linux 4.18.
+///
+/// # Errors
+/// As bpf(2): `EPERM` without the privilege, `EINVAL` when the kernel does not know the command, or does
+/// not take what is in there.
+pub fn btf_load(bytes: &[u8]) -> Result<OwnedFd> {
+    let mut attr = BtfLoadAttr {
+        btf: bytes.as_ptr() as u64,
+        btf_size: bytes.len() as u32,
+        ..BtfLoadAttr::default()
+    };
+    // SAFETY: the attribute is the one that BPF_BTF_LOAD reads; the bytes are borrowed for the call, and
+    // there is no log.
+    own(unsafe { bpf(BPF_BTF_LOAD, &mut attr) }?)
 }
 
 /// What the verifier writes into its log (`log_level`; the names are the kernel's, in
@@ -265,6 +318,24 @@ pub fn prog_load(spec: ProgramSpec<'_>) -> Result<OwnedFd> {
     prog_load_with(spec, ProgLoadAttr::default()).0
 }
 
+/// Loads a program with its functions and source lines, without asking for a log. Linux 5.0.
+///
+/// # Errors
+/// As [`prog_load`], and when the kernel does not take the tables.
+pub fn prog_load_described(spec: ProgramSpec<'_>, tables: DebugTables<'_>) -> Result<OwnedFd> {
+    let attr = ProgLoadAttr {
+        prog_btf_fd: tables.types.as_raw_fd() as u32,
+        func_info_rec_size: FUNCTION_INFO_BYTES,
+        func_info: tables.functions.as_ptr() as u64,
+        func_info_cnt: tables.functions.len() as u32 / FUNCTION_INFO_BYTES,
+        line_info_rec_size: LINE_INFO_BYTES,
+        line_info: tables.lines.as_ptr() as u64,
+        line_info_cnt: tables.lines.len() as u32 / LINE_INFO_BYTES,
+        ..ProgLoadAttr::default()
+    };
+    prog_load_with(spec, attr).0
+}
+
 /// Loads a program and has the verifier write its log into a buffer of `log_bytes`.
 ///
 /// The log is filled whether or not the program is accepted. `ENOSPC` means that it did not fit.
@@ -286,7 +357,7 @@ pub fn prog_load_logged(
     (result, LogBuffer { bytes, true_size: attr.log_true_size as usize })
 }
 
-/// The caller fills in the log; its buffer must outlive the call.
+/// The caller fills in the log and the tables; their buffers must outlive the call.
 fn prog_load_with(
     spec: ProgramSpec<'_>,
     mut attr: ProgLoadAttr,
@@ -297,7 +368,8 @@ fn prog_load_with(
     attr.license = spec.license.as_ptr() as u64;
     attr.prog_name = object_name(spec.name);
     // SAFETY: the attribute is the one that BPF_PROG_LOAD reads; code and license are borrowed for
-    // the call, and the log's buffer is as long as log_size says (both 0 without a log).
+    // the call, and so are the log's buffer and the tables by the caller, each as long as its size
+    // says (0 without them).
     let fd = unsafe { bpf(BPF_PROG_LOAD, &mut attr) };
     (fd.and_then(own), attr)
 }
@@ -364,8 +436,10 @@ struct ProgInfoAnswer {
     tag: [u8; 8],
     jited_prog_len: u32,
     xlated_prog_len: u32,
-    // Pointers to copies of the code and other tables, left null: none is asked for.
-    unused: [u64; 21],
+    jited_prog_insns: u64,
+    xlated_prog_insns: u64,
+    // Other tables, left null: none is asked for.
+    unused: [u64; 19],
     run_time_ns: u64,
     run_cnt: u64,
     recursion_misses: u64,
@@ -601,7 +675,13 @@ mod tests {
     fn attributes_are_laid_out_as_in_the_kernels_header() {
         assert_eq!(offset_of!(MapCreateAttr, map_name), 28);
         assert_eq!(offset_of!(ProgLoadAttr, prog_name), 48);
+        assert_eq!(offset_of!(ProgLoadAttr, prog_btf_fd), 72);
+        assert_eq!(offset_of!(ProgLoadAttr, func_info), 80);
+        assert_eq!(offset_of!(ProgLoadAttr, line_info), 96);
+        assert_eq!(offset_of!(ProgLoadAttr, line_info_cnt), 104);
         assert_eq!(offset_of!(ProgLoadAttr, log_true_size), 140);
+        assert_eq!(offset_of!(BtfLoadAttr, log_level), 24);
+        assert_eq!(offset_of!(ProgInfoAnswer, xlated_prog_insns), 32);
         assert_eq!(offset_of!(ProgInfoAnswer, run_time_ns), 192);
         assert_eq!(offset_of!(ProgInfoAnswer, recursion_misses), 208);
         assert_eq!(size_of::<PerfEventAttr>(), 64);

@@ -22,7 +22,7 @@ use crate::latency::starts::{STARTS_MAP, Starts};
 use crate::latency::subject::ScopeMaps;
 use crate::latency::{ClosedBy, Extremes, MissedRuns, Room, Subject};
 use crate::loader::sys::{self, ProgramType};
-use crate::loader::{Answer, Attachment, Feature, LoadedProgram, attach_raw, probe};
+use crate::loader::{Attachment, LoadedProgram, attach_raw};
 use crate::maps::{MmapableArray, cpus};
 use crate::process::is_32_bit;
 use crate::tracefs::Tracefs;
@@ -61,10 +61,7 @@ impl<'a> Survey<'a> {
             return Err(refuse_32_bit(target.pid));
         }
         let possible = cpus::possible_count()?;
-        let extremes = match probe(Feature::FetchingAtomics) {
-            Answer::Yes => Extremes::CompareExchange,
-            Answer::No | Answer::CouldNotTell(_) => Extremes::LoadStore,
-        };
+        let extremes = Extremes::here();
         // Without the exchange, only one CPU may write a row.
         let (regions, count) = if possible > MOST_REGIONS && extremes == Extremes::CompareExchange {
             (Regions::Shared, MOST_REGIONS)

@@ -31,7 +31,7 @@ pub const SLOTS_MAP: &str = "rlat_slots";
 pub const STARTS_MAP: &str = "rlat_starts";
 
 /// Words from one slot to the next in [`SLOTS_MAP`]: a line of memory, as most CPUs have it.
-const SLOT_WORDS: usize = 8;
+pub(crate) const SLOT_WORDS: usize = 8;
 
 /// The maps of the store.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! How many threads the store of starts has room for.
 
-use crate::loader::{Answer, Feature, allocates_on_demand, probe};
+use crate::loader::{allocates_on_demand, has_fetching_atomics};
 
 /// Room for this many threads at least, where it is taken beforehand.
 const FEWEST: usize = 4096;
@@ -46,9 +46,10 @@ impl Room {
         });
         let expected =
             wanted.unwrap_or(u32::try_from(threads).unwrap_or(Self::MOST).saturating_mul(2));
-        let direct_slots = match probe(Feature::FetchingAtomics) {
-            Answer::Yes => expected.clamp(FEWEST_DIRECT, MOST_DIRECT).next_power_of_two(),
-            Answer::No | Answer::CouldNotTell(_) => 0,
+        let direct_slots = if has_fetching_atomics() {
+            expected.clamp(FEWEST_DIRECT, MOST_DIRECT).next_power_of_two()
+        } else {
+            0
         };
         Self { direct_slots, threads: room, on_demand }
     }
