@@ -153,13 +153,21 @@ fn the_way_is_chosen_and_said() {
         let said = String::from_utf8(output.stderr).unwrap();
         said.lines().find_map(|line| line.strip_prefix("attach to ")).unwrap().to_owned()
     };
-    assert_eq!(said(&["--attach=raw"]), "the raw tracepoints of all calls: --attach raw");
-    assert!(said(&["-e", "@net"]).starts_with("the raw tracepoints of all calls: "));
+    let chosen = said(&["--attach=raw"]);
+    let by_type = "the raw tracepoints of all calls, the entry by its type: --attach raw";
+    assert!(
+        [by_type, "the raw tracepoints of all calls: --attach raw"].contains(&&*chosen),
+        "{chosen}"
+    );
+    let has_types = fs::exists("/sys/kernel/btf/vmlinux").unwrap();
+    assert_eq!(chosen == by_type, has_types, "{chosen}");
+    assert!(said(&["-e", "@net"]).starts_with("the raw tracepoints of all calls"));
     let folder = std::env::temp_dir().join(format!("rlat-test-way-{}", std::process::id()));
     fs::create_dir_all(folder.join("events/sched")).unwrap();
     let option = format!("--tracefs={}", folder.display());
-    let why = "the raw tracepoints of all calls: there are no tracepoints of single calls \
-               (CONFIG_FTRACE_SYSCALLS)";
-    assert_eq!(said(&[&option]), why);
+    let why = "there are no tracepoints of single calls (CONFIG_FTRACE_SYSCALLS)";
+    let chosen = said(&[&option]);
+    assert!(chosen.starts_with("the raw tracepoints of all calls"), "{chosen}");
+    assert!(chosen.ends_with(why), "{chosen}");
     fs::remove_dir_all(&folder).unwrap();
 }

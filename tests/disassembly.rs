@@ -27,7 +27,9 @@ use rlat::insn::{
     AluOp, AtomicOp, Endianness, Imm64, Insn, JumpOp, Operand, Reg, SignedBits, SignedOp, Size,
     SwapBits, SwapTo, Width, encode, text,
 };
-use rlat::latency::{Extremes, KernelReads, Member, Plan, PlannedCall, Returns, Room, Scope, Way};
+use rlat::latency::{
+    Extremes, KernelReads, Member, Plan, PlannedCall, Returns, Room, Scope, TypedEntry, Way,
+};
 use rlat::process::PidNamespace;
 use rlat::survey;
 
@@ -236,7 +238,13 @@ fn every_program_that_is_loaded_reads_the_same() {
                 compat: 16,
                 compat_bit: 2,
             };
-            let ways = [Way::Tracepoint, Way::Raw { reads: Some(reads) }, Way::Raw { reads: None }];
+            let typed = Some(TypedEntry { type_number: 1, reads });
+            let ways = [
+                Way::Tracepoint,
+                Way::Raw { reads: Some(reads), typed },
+                Way::Raw { reads: Some(reads), typed: None },
+                Way::Raw { reads: None, typed: None },
+            ];
             let stores = [(1024, Extremes::CompareExchange), (0, Extremes::LoadStore)];
             for (calls, (way, (direct_slots, extremes))) in one_or_two
                 .iter()

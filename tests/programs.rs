@@ -7,7 +7,9 @@ mod requirements;
 use rlat::histogram::{Linear, Unit};
 use rlat::latency::layout::{CONTROL_MAP, CONTROL_WORDS, CPUS_MAP, Slot, region_words};
 use rlat::latency::starts::{SLOTS_MAP, STARTS_MAP};
-use rlat::latency::{Extremes, KernelReads, Member, Plan, PlannedCall, Returns, Room, Scope, Way};
+use rlat::latency::{
+    Extremes, KernelReads, Member, Plan, PlannedCall, Returns, Room, Scope, TypedEntry, Way,
+};
 use rlat::loader::load;
 use rlat::maps::{HashMap, MmapableArray};
 use rlat::process::PidNamespace;
@@ -42,8 +44,9 @@ fn the_verifier_takes_every_kind_of_program() {
     let inside = Member { namespace: PidNamespace::Other { dev: 4, ino: 4_026_531_999 }, id: 1 };
     let ways = [
         Way::Tracepoint,
-        Way::Raw { reads: KernelReads::of_this_kernel() },
-        Way::Raw { reads: None },
+        Way::Raw { reads: KernelReads::of_this_kernel(), typed: TypedEntry::of_this_kernel() },
+        Way::Raw { reads: KernelReads::of_this_kernel(), typed: None },
+        Way::Raw { reads: None, typed: None },
     ];
     for way in ways {
         for (extremes, direct_slots) in
@@ -73,7 +76,7 @@ fn the_verifier_takes_every_kind_of_program() {
                     way,
                 };
                 for (place, program) in plan.programs().unwrap() {
-                    if let Err(error) = load(&program, plan.program_type(), &maps) {
+                    if let Err(error) = load(&program, plan.program_type(place), &maps) {
                         panic!("{place:?} of {plan:?}: {error}");
                     }
                 }

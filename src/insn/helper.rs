@@ -26,6 +26,9 @@ pub enum Helper {
     GetCurrentComm = 16,
     /// `u64 bpf_get_current_task(void)`: the address of the current `struct task_struct`. Linux 4.8.
     GetCurrentTask = 35,
+    /// `struct task_struct *bpf_get_current_task_btf(void)`: the current task, as a pointer that the program
+    /// may follow. Linux 5.11.
+    GetCurrentTaskBtf = 158,
     /// `long bpf_current_task_under_cgroup(map, index)`: 1 if the current task is in the control group
     /// in that array or below it, 0 if not, or a negative errno. Linux 4.9.
     CurrentTaskUnderCgroup = 37,
@@ -40,7 +43,7 @@ pub enum Helper {
 
 impl Helper {
     /// Every helper that has a name here.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::MapLookupElem,
         Self::MapUpdateElem,
         Self::MapDeleteElem,
@@ -49,6 +52,7 @@ impl Helper {
         Self::GetCurrentPidTgid,
         Self::GetCurrentComm,
         Self::GetCurrentTask,
+        Self::GetCurrentTaskBtf,
         Self::CurrentTaskUnderCgroup,
         Self::ProbeReadKernel,
         Self::GetNsCurrentPidTgid,
@@ -75,6 +79,7 @@ impl Helper {
             Self::GetCurrentPidTgid => "bpf_get_current_pid_tgid",
             Self::GetCurrentComm => "bpf_get_current_comm",
             Self::GetCurrentTask => "bpf_get_current_task",
+            Self::GetCurrentTaskBtf => "bpf_get_current_task_btf",
             Self::ProbeReadKernel => "bpf_probe_read_kernel",
             Self::CurrentTaskUnderCgroup => "bpf_current_task_under_cgroup",
             Self::GetNsCurrentPidTgid => "bpf_get_ns_current_pid_tgid",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::preemption;
-use super::programs::{KernelReads, Way};
+use super::programs::{KernelReads, TypedEntry, Way};
 use super::syscall::Syscall;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::loader::{Answer, Feature, probe};
@@ -117,7 +117,8 @@ fn raw(needs: Needs<'_>, reason: String) -> Result<Chosen> {
 fn raw_way(descriptors: bool) -> Result<Way> {
     let reads = KernelReads::of_this_kernel();
     let reads = reads.filter(|_| probe(Feature::KernelReads) == Answer::Yes);
-    if descriptors && reads.is_none() {
+    let typed = TypedEntry::of_this_kernel();
+    if descriptors && reads.is_none() && typed.is_none() {
         return Err(Error {
             kind: Kind::Unsupported,
             step: Step::Attach,
@@ -130,7 +131,7 @@ fn raw_way(descriptors: bool) -> Result<Way> {
             next: "leave --fd out, or use `--attach tracepoint`".to_owned(),
         });
     }
-    Ok(Way::Raw { reads })
+    Ok(Way::Raw { reads, typed })
 }
 
 impl Chosen {
@@ -142,12 +143,20 @@ impl Chosen {
     pub fn describe(&self) -> String {
         let (where_to, more) = match self.way {
             Way::Tracepoint => ("the tracepoints of each call", ""),
-            Way::Raw { reads: Some(_) } => ("the raw tracepoints of all calls", ""),
-            Way::Raw { reads: None } => (
+            Way::Raw { reads: Some(_), typed: Some(_) } => {
+                ("the raw tracepoints of all calls, the entry by its type", "")
+            }
+            Way::Raw { reads: Some(_), typed: None } => ("the raw tracepoints of all calls", ""),
+            Way::Raw { reads: None, typed: Some(_) } => (
+                "the raw tracepoints of all calls, the entry by its type",
+                "; the kernel's memory may not be read here otherwise, so that returns of calls that \
+                 entered before the window are not counted",
+            ),
+            Way::Raw { reads: None, typed: None } => (
                 "the raw tracepoints of all calls",
-                "; programs may not read the kernel's memory here, so that calls through the 32-bit \
-                 gate are not told from others, and returns of calls that entered before the window \
-                 are not counted",
+                "; the kernel's memory may not be read here, so that calls through the 32-bit gate are \
+                 not told from others, and returns of calls that entered before the window are not \
+                 counted",
             ),
         };
         format!("attach to {where_to}: {}{more}", self.reason)

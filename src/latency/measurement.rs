@@ -112,7 +112,7 @@ impl<'a> Measurement<'a> {
         let maps = numbers(&control, &starts, &regions, &scope_maps);
         let mut programs = Vec::new();
         for (place, program) in plan.programs().map_err(|error| unlikely(&error))? {
-            let (program, loaded) = load_own(Ok(program), plan.program_type(), &maps, steps)?;
+            let (program, loaded) = load_own(Ok(program), plan.program_type(place), &maps, steps)?;
             programs.push((place, program, loaded));
         }
         let mut attachments = Vec::new();
@@ -147,8 +147,11 @@ impl<'a> Measurement<'a> {
     /// As [`verifier_log`](crate::loader::verifier_log).
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
         let maps = numbers(&self.control, &self.starts, &self.regions, &self.scope_maps);
-        let own = self.programs.iter().map(|(_, program, _)| program);
-        let mut logs = own_logs(own, self.plan.program_type(), &maps)?;
+        let mut logs = Vec::new();
+        for (place, program, _) in &self.programs {
+            let one = std::iter::once(program);
+            logs.extend(own_logs(one, self.plan.program_type(*place), &maps)?);
+        }
         if let Some(family) = &self.family {
             let maps: Vec<_> = self.scope_maps.numbers().chain(family.maps()).collect();
             let own = family.programs().into_iter();

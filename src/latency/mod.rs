@@ -47,7 +47,7 @@ pub use ledger::{Elapsed, InFlight, Ledger, Lost, MissedRuns};
 pub(crate) use measurement::require_namespace_helper;
 pub use measurement::{Measurement, Request};
 pub use outcome::{Call, ClosedBy, Outcome};
-pub use programs::{KernelReads, Place, Plan, PlannedCall, Returns, Way};
+pub use programs::{KernelReads, Place, Plan, PlannedCall, Returns, TypedEntry, Way};
 pub use scope::{Member, Scope};
 pub use snapshot::{Counted, Snapshot};
 pub use starts::Room;

@@ -59,7 +59,7 @@ pub fn attach(program: &LoadedProgram, tracepoint: &Tracepoint, cpu: u32) -> Res
     Ok(Attachment { _held: event })
 }
 
-/// Attaches a loaded program of type raw tracepoint to the tracepoint of that name, such as
+/// Attaches a loaded program of one of the types for raw tracepoints to that of that name, such as
 /// `sys_enter`, which every system call passes. It needs neither perf nor tracefs. Linux 4.17.
 ///
 /// # Errors
@@ -67,7 +67,8 @@ pub fn attach(program: &LoadedProgram, tracepoint: &Tracepoint, cpu: u32) -> Res
 /// such tracepoint.
 pub fn attach_raw(program: &LoadedProgram, tracepoint: &CStr) -> Result<Attachment> {
     let object = format!("{} to raw tracepoint {}", program.name(), tracepoint.to_string_lossy());
-    match sys::raw_tracepoint_open(tracepoint, program.as_fd()) {
+    let name = (!program.is_typed()).then_some(tracepoint);
+    match sys::raw_tracepoint_open(name, program.as_fd()) {
         Ok(held) => Ok(Attachment { _held: held }),
         Err(errno @ Errno::ENOENT) => Err(Error {
             kind: Kind::Unsupported,

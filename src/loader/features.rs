@@ -129,15 +129,27 @@ fn probe_raw_syscall_tracepoints() -> Answer {
         refused => return answer(&refused),
     };
     // EINVAL also answers a command that the kernel does not know; but then for any name.
-    match sys::raw_tracepoint_open(c"rlat_no_such_tracepoint", program.as_fd()) {
+    match sys::raw_tracepoint_open(Some(c"rlat_no_such_tracepoint"), program.as_fd()) {
         Err(Errno::ENOENT) => {}
         other => return answer(&other),
     }
-    match sys::raw_tracepoint_open(c"sys_enter", program.as_fd()) {
+    match sys::raw_tracepoint_open(Some(c"sys_enter"), program.as_fd()) {
         Err(Errno::EINVAL) => Answer::Yes,
         Err(Errno::ENOENT) => Answer::No,
         other => answer(&other),
     }
+}
+
+/// Whether a program that is loaded for the type of the raw tracepoint `sys_enter` can follow pointers to
+/// what is at these offsets, in bytes: 8 bytes of the registers that it is given, 4 of the current task.
+pub fn follows_pointers(type_number: u32, in_registers: i16, in_task: i16) -> bool {
+    load(ProgramType::TypedRawTracepoint(type_number), |asm| {
+        asm.load(Size::DW, Reg::R3, Reg::R1, 0).comment("struct pt_regs *");
+        asm.load(Size::DW, Reg::R3, Reg::R3, in_registers);
+        asm.call(Helper::GetCurrentTaskBtf);
+        asm.load(Size::W, Reg::R1, Reg::R0, in_task);
+    })
+    .is_ok()
 }
 
 fn answer<T>(result: &nix::Result<T>) -> Answer {

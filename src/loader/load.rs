@@ -37,6 +37,7 @@ const TRIES: usize = 5;
 pub struct LoadedProgram {
     fd: OwnedFd,
     name: String,
+    program_type: ProgramType,
     /// Why the kernel does not know its source lines, if it does not.
     without_lines: Option<Errno>,
 }
@@ -51,6 +52,11 @@ impl LoadedProgram {
     /// A program works as well without them.
     pub fn without_lines(&self) -> Option<Errno> {
         self.without_lines
+    }
+
+    /// Whether it was loaded for a raw tracepoint's type, which says where to attach it.
+    pub(super) const fn is_typed(&self) -> bool {
+        matches!(self.program_type, ProgramType::TypedRawTracepoint(_))
     }
 
     /// What the kernel tells about it: its id, and how often it could not run.
@@ -84,11 +90,11 @@ pub fn load(
     // With source lines if the kernel takes them. Whatever goes wrong with those must not matter, so that
     // any failure leads to the load without.
     let without_lines = match described(spec, program) {
-        Ok(fd) => return Ok(LoadedProgram { fd, name, without_lines: None }),
+        Ok(fd) => return Ok(LoadedProgram { fd, name, program_type, without_lines: None }),
         Err(errno) => Some(errno),
     };
     match quiet(|| sys::prog_load(spec)) {
-        Ok(fd) => Ok(LoadedProgram { fd, name, without_lines }),
+        Ok(fd) => Ok(LoadedProgram { fd, name, program_type, without_lines }),
         Err(errno) => Err(explain(errno, program, &logged(spec, LogLevel::Fault).1)),
     }
 }

@@ -16,8 +16,8 @@ mod verifier;
 
 pub use attach::{Attachment, Tracepoint, attach, attach_raw};
 pub use features::{
-    Answer, Feature, allocates_on_demand, counts_missed_runs, has_fetching_atomics, kernel_version,
-    probe,
+    Answer, Feature, allocates_on_demand, counts_missed_runs, follows_pointers,
+    has_fetching_atomics, kernel_version, probe,
 };
 pub use kernel_btf::{raw_tracepoint_type, typedef_number};
 pub use load::{LoadedProgram, load, verifier_log};

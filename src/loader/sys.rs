@@ -51,15 +51,30 @@ pub enum MapType {
 
 /// The kinds of program that rlat and its tests load (`enum bpf_prog_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub enum ProgramType {
     /// `BPF_PROG_TYPE_SOCKET_FILTER`: the one that `BPF_PROG_TEST_RUN` always could run.
-    SocketFilter = 1,
+    SocketFilter,
     /// `BPF_PROG_TYPE_TRACEPOINT`: attached through a perf event. Linux 4.7.
-    Tracepoint = 5,
+    Tracepoint,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: attached by bpf(2), and given the tracepoint's arguments as the
     /// kernel's own code has them. Linux 4.17.
-    RawTracepoint = 17,
+    RawTracepoint,
+    /// `BPF_PROG_TYPE_TRACING` for `BPF_TRACE_RAW_TP`: the same, but the verifier knows the types of the
+    /// arguments, and lets the program follow pointers in them. The number is that of the tracepoint's
+    /// type in the kernel's BTF, see [`raw_tracepoint_type`](super::raw_tracepoint_type). Linux 5.5.
+    TypedRawTracepoint(u32),
+}
+
+impl ProgramType {
+    /// `prog_type`, `expected_attach_type` and `attach_btf_id` of the load.
+    const fn numbers(self) -> (u32, u32, u32) {
+        match self {
+            Self::SocketFilter => (1, 0, 0),
+            Self::Tracepoint => (5, 0, 0),
+            Self::RawTracepoint => (17, 0, 0),
+            Self::TypedRawTracepoint(type_number) => (26, 23, type_number),
+        }
+    }
 }
 
 /// What a map is created from.
@@ -239,8 +254,9 @@ struct ProgLoadAttr {
     line_info_rec_size: u32,
     line_info: u64,
     line_info_cnt: u32,
+    attach_btf_id: u32,
     // Not used here; they stand between the lines and the size of the log.
-    unused: [u32; 8],
+    unused: [u32; 7],
     log_true_size: u32,
 }
 
@@ -362,7 +378,7 @@ fn prog_load_with(
     spec: ProgramSpec<'_>,
     mut attr: ProgLoadAttr,
 ) -> (Result<OwnedFd>, ProgLoadAttr) {
-    attr.prog_type = spec.program_type as u32;
+    (attr.prog_type, attr.expected_attach_type, attr.attach_btf_id) = spec.program_type.numbers();
     attr.insn_cnt = (spec.code.len() / 8) as u32;
     attr.insns = spec.code.as_ptr() as u64;
     attr.license = spec.license.as_ptr() as u64;
@@ -412,18 +428,20 @@ struct RawTracepointOpenAttr {
 }
 
 /// Attaches a program to the raw tracepoint of that name, without perf and without tracefs; closing
-/// the descriptor detaches it. Linux 4.17.
+/// the descriptor detaches it. Linux 4.17. One of type [`ProgramType::TypedRawTracepoint`] was loaded for a
+/// tracepoint already, and takes no name.
 ///
 /// # Errors
 /// `ENOENT` when there is no such tracepoint; `EINVAL` when the program's type does not fit, when it
 /// reads more arguments than the tracepoint has, and when the kernel does not know the command.
-pub fn raw_tracepoint_open(name: &CStr, program: BorrowedFd<'_>) -> Result<OwnedFd> {
+pub fn raw_tracepoint_open(name: Option<&CStr>, program: BorrowedFd<'_>) -> Result<OwnedFd> {
     let mut attr = RawTracepointOpenAttr {
-        name: name.as_ptr() as u64,
+        name: name.map_or(0, |name| name.as_ptr() as u64),
         prog_fd: program.as_raw_fd() as u32,
         _padding: 0,
     };
-    // SAFETY: the kernel reads the name up to its ending zero, and it is borrowed for the call.
+    // SAFETY: the kernel reads the name, if there is one, up to its ending zero, and it is borrowed for
+    // the call.
     own(unsafe { bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attr) }?)
 }
 

@@ -140,7 +140,9 @@ fn attached_to(
         }
         Place::ThreadEnd => ("tracepoint/sched/sched_process_exit".to_owned(), Vec::new()),
         Place::EveryEnter => {
-            ("raw_tp/sys_enter".to_owned(), vec![field("regs", 0, 8), field("id", 8, 8)])
+            let typed = matches!(plan.way, Way::Raw { typed: Some(_), .. });
+            let kind = if typed { "tp_btf" } else { "raw_tp" };
+            (format!("{kind}/sys_enter"), vec![field("regs", 0, 8), field("id", 8, 8)])
         }
         Place::EveryExit => {
             ("raw_tp/sys_exit".to_owned(), vec![field("regs", 0, 8), field("ret", 8, 8)])

@@ -1,6 +1,6 @@
 //! The pieces that more than one of the programs has.
 
-use super::{Plan, Way, stack};
+use super::{Access, KernelReads, Plan, stack};
 use crate::histogram::Unit;
 use crate::insn::{
     AluOp, AssembleError, Assembler, AtomicOp, Helper, Insn, JumpOp, Label, Program,
@@ -120,7 +120,7 @@ impl<'a> Emitter<'a> {
 
     /// r8 = the index of the measured call whose number is in r1; goes to `other` for any other
     /// number, and for calls with the numbers of 32-bit programs, which mean other calls.
-    pub(super) fn select_call(&mut self, other: Label) {
+    pub(super) fn select_call(&mut self, reads: Option<(KernelReads, Access)>, other: Label) {
         let numbers: Vec<_> = self.plan.calls.iter().map(|call| call.number).collect();
         if let [Some(only)] = numbers[..] {
             self.asm.jump_if(JumpOp::Ne, R1, only as i32, other).comment("is it our call?");
@@ -139,26 +139,32 @@ impl<'a> Emitter<'a> {
             self.asm.jump(other);
             self.asm.bind(selected);
         }
-        let Way::Raw { reads: Some(reads) } = self.plan.way else { return };
-        self.asm.call(Helper::GetCurrentTask);
+        let Some((reads, access)) = reads else { return };
+        let current_task = match access {
+            Access::Pointers => Helper::GetCurrentTaskBtf,
+            Access::Helper => Helper::GetCurrentTask,
+        };
+        self.asm.call(current_task);
         self.asm.mov(R3, R0);
-        self.read_kernel(4, reads.compat);
-        self.asm.load(Size::W, R1, R10, stack::READ);
+        self.read_kernel(access, Size::W, R1, reads.compat);
         self.asm.alu(AluOp::And, R1, reads.compat_bit as i32);
         self.asm.jump_if(JumpOp::Ne, R1, 0, other).comment("a 32-bit program's number");
     }
 
-    /// Copies `size` bytes of kernel memory, from `offset` behind the address in r3, to
-    /// [`stack::READ`], of which 8 bytes are written.
-    pub(super) fn read_kernel(&mut self, size: i32, offset: i16) {
+    /// Reads kernel memory, from `offset` behind the address in r3, into a register. Where that cannot be
+    /// read, it is 0.
+    pub(super) fn read_kernel(&mut self, access: Access, size: Size, into: Reg, offset: i16) {
+        if access == Access::Pointers {
+            self.asm.load(size, into, R3, offset).comment("of the kernel");
+            return;
+        }
         if offset != 0 {
             self.asm.alu(AluOp::Add, R3, i32::from(offset));
         }
-        self.asm.mov(R1, 0);
-        self.asm.store(Size::DW, R10, stack::READ, R1);
         self.pointer_to(R1, stack::READ);
-        self.asm.mov(R2, size);
-        self.asm.call(Helper::ProbeReadKernel);
+        self.asm.mov(R2, size.bytes() as i32);
+        self.asm.call(Helper::ProbeReadKernel).comment("writes zeros where it fails");
+        self.asm.load(size, into, R10, stack::READ).comment("of the kernel");
     }
 
     /// The result in r1 is less than 0: an error, a restart code, or an address. Changes r1 to r3.

@@ -1,10 +1,10 @@
 //! A call enters: remember which, and when.
 
 use super::emitter::{Call, Emitter, argument, program_name};
-use super::{Plan, Way, stack};
+use super::{Plan, Way};
 use crate::insn::{
     AssembleError, Helper, JumpOp, Label, Program,
-    Reg::{R0, R1, R2, R3, R6, R7, R8, R10},
+    Reg::{R0, R1, R2, R3, R6, R7, R8},
     Size,
 };
 use crate::latency::layout::{Counter, Slot};
@@ -100,14 +100,14 @@ impl Emitter<'_> {
                 let Some(offset) = self.plan.calls[index].argument_offset else { return };
                 self.asm.load(Size::DW, R2, R6, offset).comment("the first argument");
             }
-            (_, Way::Raw { reads }) => {
+            (_, Way::Raw { .. }) => {
                 self.select_call_entered(other);
-                let (Some(reads), false) = (reads, self.plan.descriptors.is_empty()) else {
+                if self.plan.descriptors.is_empty() {
                     return;
-                };
+                }
+                let Some((reads, access)) = self.plan.way.entry_reads() else { return };
                 self.asm.load(Size::DW, R3, R6, argument::REGS);
-                self.read_kernel(8, reads.argument);
-                self.asm.load(Size::DW, R2, R10, stack::READ).comment("the first argument");
+                self.read_kernel(access, Size::DW, R2, reads.argument);
             }
             (_, Way::Tracepoint) => return,
         }
@@ -117,7 +117,7 @@ impl Emitter<'_> {
     /// r8 = the index of the call, on the raw tracepoint; goes to `other` if it is no measured one.
     fn select_call_entered(&mut self, other: Label) {
         self.asm.load(Size::DW, R1, R6, argument::NUMBER).comment("the number of the call");
-        self.select_call(other);
+        self.select_call(self.plan.way.entry_reads(), other);
     }
 
     /// The slot says which call it is, where there is more than one.

@@ -1,10 +1,10 @@
 //! A call exits: how long did it take.
 
 use super::emitter::{Call, Emitter, argument, program_name};
-use super::{Plan, Returns, Way, stack};
+use super::{Plan, Returns, Way};
 use crate::insn::{
     AluOp, AssembleError, Helper, JumpOp, Label, Program,
-    Reg::{R0, R1, R2, R3, R6, R7, R8, R10},
+    Reg::{R0, R1, R2, R3, R6, R7, R8},
     Size,
 };
 use crate::latency::layout::{Counter, Slot};
@@ -144,13 +144,12 @@ impl Emitter<'_> {
     /// Which call it is when no slot says so. Leaves the program if it is not a measured one; `None` where
     /// it cannot be known.
     fn identify(&mut self, call: Call) -> Option<Call> {
-        let Way::Raw { reads } = self.plan.way else { return Some(call) };
-        let reads = reads?;
-        let (size, bytes) = if reads.number_is_wide { (Size::DW, 8) } else { (Size::W, 4) };
+        let Way::Raw { .. } = self.plan.way else { return Some(call) };
+        let (reads, access) = self.plan.way.exit_reads()?;
+        let size = if reads.number_is_wide { Size::DW } else { Size::W };
         self.asm.load(Size::DW, R3, R6, argument::REGS);
-        self.read_kernel(bytes, reads.number);
-        self.asm.load(size, R1, R10, stack::READ).comment("the number of the call");
-        self.select_call(self.out);
+        self.read_kernel(access, size, R1, reads.number);
+        self.select_call(Some((reads, access)), self.out);
         Some(Call::InR8)
     }
 }

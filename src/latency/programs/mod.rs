@@ -17,7 +17,8 @@ mod plan;
 mod thread_end;
 
 pub(crate) use emitter::{FIRST_RESTART_CODE, LAST_ERROR, LAST_RESTART_CODE};
-pub use plan::{KernelReads, Plan, PlannedCall, Returns, Way};
+use plan::Access;
+pub use plan::{KernelReads, Plan, PlannedCall, Returns, TypedEntry, Way};
 
 use crate::insn::{AssembleError, Program};
 use crate::loader::sys::ProgramType;
@@ -105,11 +106,14 @@ impl Plan {
         Ok(programs)
     }
 
-    /// The type that the kernel is to load the programs as.
-    pub const fn program_type(&self) -> ProgramType {
-        match self.way {
-            Way::Tracepoint => ProgramType::Tracepoint,
-            Way::Raw { .. } => ProgramType::RawTracepoint,
+    /// The type that the kernel is to load the program of that place as.
+    pub const fn program_type(&self, place: Place) -> ProgramType {
+        match (self.way, place) {
+            (Way::Tracepoint, _) => ProgramType::Tracepoint,
+            (Way::Raw { typed: Some(entry), .. }, Place::EveryEnter) => {
+                ProgramType::TypedRawTracepoint(entry.type_number)
+            }
+            (Way::Raw { .. }, _) => ProgramType::RawTracepoint,
         }
     }
 
@@ -117,7 +121,9 @@ impl Plan {
     pub const fn keeps_argument(&self) -> bool {
         match self.way {
             Way::Tracepoint => true,
-            Way::Raw { reads } => reads.is_some() && !self.descriptors.is_empty(),
+            Way::Raw { reads, typed } => {
+                (reads.is_some() || typed.is_some()) && !self.descriptors.is_empty()
+            }
         }
     }
 }

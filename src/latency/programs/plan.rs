@@ -4,6 +4,7 @@ use super::super::extremes::Extremes;
 use super::super::scope::Scope;
 use super::super::starts::Room;
 use crate::histogram::{Linear, Unit};
+use crate::loader::{follows_pointers, kernel_version, raw_tracepoint_type};
 
 /// What the programs of a measurement are made for.
 #[derive(Clone, Debug)]
@@ -54,7 +55,47 @@ pub enum Way {
         /// Where to find what the context does not hold; `None` where the kernel does not let a program
         /// read its memory (`lockdown=confidentiality`), or is of an architecture that is not known here.
         reads: Option<KernelReads>,
+        /// The entry as a program that may follow pointers, which costs less than to have memory read by
+        /// a helper; `None` where the kernel has no BTF.
+        typed: Option<TypedEntry>,
     },
+}
+
+/// The entry's program on the raw tracepoint, when it is loaded for the type of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypedEntry {
+    /// The number of the type in the kernel's BTF.
+    pub type_number: u32,
+    /// Where to find what the context does not hold.
+    pub reads: KernelReads,
+}
+
+impl Way {
+    /// How a program at every entry comes to what the context does not hold, and where that is.
+    pub(super) fn entry_reads(self) -> Option<(KernelReads, Access)> {
+        match self {
+            Self::Raw { typed: Some(typed), .. } => Some((typed.reads, Access::Pointers)),
+            Self::Raw { reads: Some(reads), .. } => Some((reads, Access::Helper)),
+            Self::Raw { .. } | Self::Tracepoint => None,
+        }
+    }
+
+    /// The same at every exit.
+    pub(super) fn exit_reads(self) -> Option<(KernelReads, Access)> {
+        match self {
+            Self::Raw { reads: Some(reads), .. } => Some((reads, Access::Helper)),
+            Self::Raw { .. } | Self::Tracepoint => None,
+        }
+    }
+}
+
+/// How a program reads the kernel's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// By loads through pointers that the verifier knows the types of.
+    Pointers,
+    /// By `bpf_probe_read_kernel`.
+    Helper,
 }
 
 /// Where the kernel keeps what the raw tracepoints do not hand over. They give the address of `struct
@@ -74,6 +115,16 @@ pub struct KernelReads {
     pub compat_bit: u32,
 }
 
+impl TypedEntry {
+    /// As the running kernel takes it; `None` where it does not.
+    pub fn of_this_kernel() -> Option<Self> {
+        let reads = KernelReads::of_this_kernel()?;
+        let type_number = raw_tracepoint_type("sys_enter")?;
+        follows_pointers(type_number, reads.argument, reads.compat)
+            .then_some(Self { type_number, reads })
+    }
+}
+
 impl KernelReads {
     /// As the running kernel has it; `None` on an architecture that is not known here.
     ///
@@ -82,7 +133,7 @@ impl KernelReads {
     /// in before `status` with Linux 5.11.
     pub fn of_this_kernel() -> Option<Self> {
         if cfg!(target_arch = "x86_64") {
-            let status = if crate::loader::kernel_version()? >= (5, 11) { 16 } else { 8 };
+            let status = if kernel_version()? >= (5, 11) { 16 } else { 8 };
             return Some(Self {
                 number: 120,
                 number_is_wide: true,
