@@ -28,7 +28,7 @@ impl Extremes {
 
 /// How often a compare-and-exchange is tried. Each failure means that another thread has written the
 /// word in the few instructions since; and all but a more extreme one are done with.
-const TRIES: usize = 4;
+const TRIES: usize = 2;
 
 /// Appends instructions after which the word at `base + offset` is `value` or more, unsigned. They
 /// change r0 and r2.

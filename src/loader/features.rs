@@ -4,6 +4,7 @@
 //! leave them out of new ones. So each probe does the thing itself, in the smallest form.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::sys::utsname::uname;
@@ -173,11 +174,12 @@ pub fn counts_missed_runs() -> bool {
 /// Whether programs may use atomic operations that give back the old value. Without the privilege to
 /// try, which means without that to measure, the version tells.
 pub fn has_fetching_atomics() -> bool {
-    match probe(Feature::FetchingAtomics) {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| match probe(Feature::FetchingAtomics) {
         Answer::Yes => true,
         Answer::No => false,
         Answer::CouldNotTell(_) => kernel_version().is_some_and(|version| version >= (5, 12)),
-    }
+    })
 }
 
 /// Whether a hash may take memory when a tracing program inserts an entry.
