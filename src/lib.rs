@@ -10,7 +10,7 @@
 //! 4. [`latency`]: the three programs, the layout of their memory, the window, the ledger;
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
-//! Beside them: [`survey`] measures all calls of a process at once; [`histogram`] has the buckets,
+//! Beside them: [`survey`] measures all calls of a process at once; [`calibration`] what measuring costs; [`histogram`] has the buckets,
 //! [`tracefs`] the tracepoints, [`process`] what /proc knows, [`host`] on what all of this runs,
 //! [`preflight`] whether it can, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
 //!
@@ -37,6 +37,7 @@
 //! # Ok::<(), rlat::error::Error>(())
 //! ```
 
+pub mod calibration;
 pub mod cli;
 pub mod commands;
 pub mod error;

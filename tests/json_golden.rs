@@ -72,6 +72,7 @@ fn meta() -> Meta {
             linear: None,
         },
         note: None,
+        calibration: None,
     }
 }
 

@@ -168,6 +168,7 @@ fn meta() -> rlat::report::meta::Meta {
             linear: None,
         },
         note: None,
+        calibration: None,
     }
 }
 

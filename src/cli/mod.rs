@@ -1,5 +1,6 @@
 //! The command line, defined once: parsing and help come from it.
 
+mod cost;
 mod duration;
 mod values;
 
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::histogram::Linear;
 use crate::process::{StartStopped, User};
+pub use cost::{CalibrationCallerArgs, CostArgs, CostFormat};
 use duration::{duration, interval};
 pub use values::{AttachArg, Format, LabelsArg, ReturnsArg, UnitArg};
 use values::{buckets, descriptor, id, inherited_descriptor, linear, starts};
@@ -27,6 +29,7 @@ Examples:
   rlat -- dd if=f of=/dev/null  a command, from its first call to its end
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
+  rlat cost 1234                what measuring process 1234 would cost it, and others
   rlat list 'sys_enter_*read*'  what can be traced
   rlat check                    whether rlat can work here, and what is missing
 
@@ -69,11 +72,16 @@ pub enum Command {
     Check(CheckArgs),
     /// Shows which system calls a process makes, how many, and how long they take
     Survey(SurveyArgs),
+    /// Tells what the tracing costs here: each call, a process, or a command
+    Cost(CostArgs),
     /// Shows the version, the kernel, the architecture and the distribution
     Version,
     /// Waits to become a command that is measured: rlat starts itself so
     #[command(hide = true)]
     StartStopped(StartStoppedArgs),
+    /// Makes calls when told to: rlat starts itself so to calibrate
+    #[command(hide = true)]
+    CalibrationCaller(CalibrationCallerArgs),
 }
 
 /// What `rlat start-stopped` takes.
@@ -315,6 +323,10 @@ pub struct MeasureArgs {
     /// Which tracepoints to attach to
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     pub attach: AttachArg,
+
+    /// Before, measure for two seconds what the tracing costs here, and put it into the result
+    #[arg(long)]
+    pub calibrate: bool,
 
     /// Keep room for exactly N threads in the store of starts, 1 to 131072
     ///

@@ -14,6 +14,7 @@ use super::ready::Ready;
 use super::say;
 use super::signals::Signals;
 use super::window::{Shown, Window};
+use crate::calibration::{Calibration, USUAL_LENGTH};
 use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{
@@ -22,7 +23,7 @@ use crate::latency::{
 use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, csv, json, text};
+use crate::report::{View, cost, csv, json, text};
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
 /// status of the command, if one was started, else 0.
@@ -98,6 +99,8 @@ fn measure_subject(
         }
     };
     verbose(why);
+    let calibration =
+        args.calibrate.then(|| Calibration::measure(&request, USUAL_LENGTH)).transpose()?;
     let mut measurement = Measurement::attach(request, &mut verbose)?;
     verbose(format!("attached {} after the start", time(started.elapsed().as_nanos())));
     if args.verbose {
@@ -106,6 +109,7 @@ fn measure_subject(
         }
     }
     let mut meta = protocol(args, subject, &descriptors, &names);
+    meta.calibration = calibration;
 
     let view = View { k: args.buckets, labels: args.labels.into() };
     let before = measurement.snapshot();
@@ -139,7 +143,10 @@ fn measure_subject(
 
     // Before the programs are detached: that waits for the kernel, and a user waits for the numbers.
     let text = match args.format {
-        Format::Text => text::measurement(&outcome, view) + &text::note(&meta),
+        Format::Text => {
+            let calibrated = calibration.as_ref().map(cost::calibration_line);
+            text::measurement(&outcome, view) + &calibrated.unwrap_or_default() + &text::note(&meta)
+        }
         Format::Json => json::measurement(&meta, &outcome, view),
         Format::Csv => csv::measurement(&outcome, view),
     };
@@ -147,7 +154,10 @@ fn measure_subject(
     match args.format {
         Format::Text if nothing_came(&outcome) => hints::print(&mut looks),
         // It has no place for them, and whoever gets it must know.
-        Format::Csv => text::doubts(&outcome).lines().for_each(say),
+        Format::Csv => {
+            text::doubts(&outcome).lines().for_each(say);
+            calibration.iter().for_each(|found| say(cost::calibration_line(found).trim_end()));
+        }
         Format::Text | Format::Json => {}
     }
     let before_detaching = Instant::now();
@@ -243,7 +253,7 @@ pub(super) fn open_processes(ids: impl Iterator<Item = u32>) -> Result<Vec<Targe
 }
 
 /// A descriptor means something only to calls that take one.
-fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> {
+pub(super) fn require_descriptors(syscalls: &[Syscall], descriptors: &[u32]) -> Result<()> {
     match syscalls.iter().find(|syscall| !syscall.takes_descriptor) {
         Some(syscall) if !descriptors.is_empty() => Err(usage(
             "a descriptor",

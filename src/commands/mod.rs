@@ -1,6 +1,7 @@
 //! What a user can ask for, one file each.
 
 mod check;
+mod cost;
 mod hints;
 mod intervals;
 mod list;
@@ -19,6 +20,7 @@ mod window;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
+use crate::calibration::be_caller;
 use crate::cli::{Cli, Command};
 use crate::error::Cause;
 
@@ -30,6 +32,10 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),
         Some(Command::Survey(args)) => survey::survey(args, started),
+        Some(Command::Cost(args)) => cost::cost(args).map(|code| exit_code = code),
+        Some(Command::CalibrationCaller(args)) => {
+            return u8::from(be_caller(args.cpu).is_err());
+        }
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         Some(Command::StartStopped(args)) => return args.start().run(),
@@ -40,6 +46,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Err(error) => {
             let verbose = match &cli.command {
                 Some(Command::Survey(args)) => args.verbose,
+                Some(Command::Cost(args)) => args.verbose,
                 _ => cli.measure.verbose,
             };
             if let (true, Cause::Verifier(refusal)) = (verbose, &error.cause) {

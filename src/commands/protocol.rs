@@ -52,5 +52,6 @@ pub(super) fn protocol(
             linear: args.linear,
         },
         note: args.note.clone(),
+        calibration: None,
     }
 }
