@@ -153,7 +153,10 @@ pub struct SurveyArgs {
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub duration: Duration,
 
-    /// Show the loading steps and the verifier's log on standard error
+    /// Show the loading steps, the verifier's log and how often the programs ran, on standard error
+    ///
+    /// The kernel counts the runs of all BPF programs of the host meanwhile, which makes each take some
+    /// ns longer.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -336,7 +339,10 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "N", value_parser = starts())]
     pub starts: Option<u32>,
 
-    /// Show the loading steps and the verifier's log on standard error
+    /// Show the loading steps, the verifier's log and how often the programs ran, on standard error
+    ///
+    /// The kernel counts the runs of all BPF programs of the host meanwhile, which makes each take some
+    /// ns longer.
     #[arg(short, long)]
     pub verbose: bool,
 

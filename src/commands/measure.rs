@@ -11,6 +11,7 @@ use super::looks::Looks;
 use super::output::Output;
 use super::protocol::protocol;
 use super::ready::Ready;
+use super::run_statistics::RunStatistics;
 use super::say;
 use super::signals::Signals;
 use super::window::{Shown, Window};
@@ -111,6 +112,7 @@ fn measure_subject(
     let mut meta = protocol(args, subject, &descriptors, &names);
     meta.calibration = calibration;
 
+    let statistics = args.verbose.then(RunStatistics::begin);
     let view = View { k: args.buckets, labels: args.labels.into() };
     let before = measurement.snapshot();
     measurement.open();
@@ -135,6 +137,7 @@ fn measure_subject(
     let window =
         Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
     let (closed_by, written) = window.wait(&mut shown, &mut looks, output)?;
+    let closing = Instant::now();
     let outcome = measurement.close(closed_by)?;
     if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
         pass_on(signals, command);
@@ -160,12 +163,18 @@ fn measure_subject(
         }
         Format::Text | Format::Json => {}
     }
+    if let Some(statistics) = statistics {
+        let since = time(closing.elapsed().as_nanos());
+        say(&format!("the result was written {since} after the window closed"));
+        statistics.end(measurement.loaded()).iter().for_each(|line| say(line));
+    }
     let before_detaching = Instant::now();
     drop(measurement);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
     if let Some(kib) = Status::read_own().ok().and_then(|status| status.peak_memory_kib) {
         verbose(format!("peak memory: {kib} KiB"));
     }
+    verbose(format!("all was done {} after the window closed", time(closing.elapsed().as_nanos())));
     result
 }
 

@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod protocol;
 mod ready;
+mod run_statistics;
 mod signals;
 mod survey;
 mod version;

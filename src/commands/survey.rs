@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::measure::{failed, kernel, open_processes, print_notes};
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
+use super::run_statistics::RunStatistics;
 use super::say;
 use super::signals::Signals;
 use crate::cli::SurveyArgs;
@@ -36,22 +37,30 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
     }
     print_subject(&subject);
 
+    let statistics = args.verbose.then(RunStatistics::begin);
     survey.open();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
     let closed_by = wait_with_progress(&subject, &|| survey.recorded(), deadline, &signals)?;
+    let closing = Instant::now();
     let findings = survey.close(closed_by)?;
     verbose(format!("the window closed after {}", time(findings.window.as_nanos())));
 
     // Before the programs are detached, as for a measurement.
     let result = Output::open(None, false)?.write_result(&survey::survey(&findings));
+    if let Some(statistics) = statistics {
+        let since = time(closing.elapsed().as_nanos());
+        say(&format!("the result was written {since} after the window closed"));
+        statistics.end(survey.loaded()).iter().for_each(|line| say(line));
+    }
     let before_detaching = Instant::now();
     drop(survey);
     verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
     if let Some(kib) = Status::read_own().ok().and_then(|status| status.peak_memory_kib) {
         verbose(format!("peak memory: {kib} KiB"));
     }
+    verbose(format!("all was done {} after the window closed", time(closing.elapsed().as_nanos())));
     result
 }
 

@@ -109,6 +109,11 @@ impl<'a> Survey<'a> {
         own_logs(programs, ProgramType::RawTracepoint, &maps)
     }
 
+    /// The programs as they are in the kernel.
+    pub fn loaded(&self) -> impl Iterator<Item = &LoadedProgram> {
+        [&self.enter.1, &self.exit.1, &self.thread_end.1].into_iter()
+    }
+
     /// Opens the window.
     pub fn open(&mut self) {
         self.set_window(WINDOW_OPEN);
