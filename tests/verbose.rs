@@ -13,8 +13,8 @@ const CALLS: u64 = 10_000;
 /// The count in `program NAME: 1,234 runs of 150 ns ...`; `None` where the kernel does not count.
 fn runs(stderr: &str, program: &str) -> Option<u64> {
     let beginning = format!("program {program}: ");
-    let lines = stderr.lines().filter_map(|line| line.strip_prefix(&beginning));
-    let line = lines.last().unwrap_or_else(|| panic!("no line of {program}: {stderr}"));
+    let mut lines = stderr.lines().filter_map(|line| line.strip_prefix(&beginning));
+    let line = lines.next_back().unwrap_or_else(|| panic!("no line of {program}: {stderr}"));
     assert!(line.contains(" instructions") && line.contains(" bytes of native code"), "{line}");
     line.split_once(" runs").map(|(count, _)| count.replace(',', "").parse().unwrap())
 }

@@ -72,7 +72,7 @@ pub fn signed_rank(differences: &[f64]) -> SignedRank {
 /// Twice the rank of each, so that they are whole: equal ones share the mean of their ranks.
 fn doubled_ranks(sorted: &[f64]) -> Vec<usize> {
     let mut ranks = Vec::with_capacity(sorted.len());
-    for equal in sorted.chunk_by(|a, b| a.abs() == b.abs()) {
+    for equal in sorted.chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq()) {
         let (first, last) = (ranks.len() + 1, ranks.len() + equal.len());
         ranks.extend(equal.iter().map(|_| first + last));
     }

@@ -11,7 +11,7 @@ use super::looks::Looks;
 use super::output::Output;
 use super::protocol::protocol;
 use super::ready::Ready;
-use super::run_statistics::RunStatistics;
+use super::run_statistics::{RunStatistics, let_go};
 use super::say;
 use super::signals::Signals;
 use super::window::{Shown, Window};
@@ -21,7 +21,7 @@ use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{
     Chosen, ClosedBy, Measurement, Needs, Request, Subject, Syscall, choose, wait,
 };
-use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
+use crate::process::{Launch, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::{View, cost, csv, json, text};
@@ -159,22 +159,13 @@ fn measure_subject(
         // It has no place for them, and whoever gets it must know.
         Format::Csv => {
             text::doubts(&outcome).lines().for_each(say);
-            calibration.iter().for_each(|found| say(cost::calibration_line(found).trim_end()));
+            if let Some(found) = &calibration {
+                say(cost::calibration_line(found).trim_end());
+            }
         }
         Format::Text | Format::Json => {}
     }
-    if let Some(statistics) = statistics {
-        let since = time(closing.elapsed().as_nanos());
-        say(&format!("the result was written {since} after the window closed"));
-        statistics.end(measurement.loaded()).iter().for_each(|line| say(line));
-    }
-    let before_detaching = Instant::now();
-    drop(measurement);
-    verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
-    if let Some(kib) = Status::read_own().ok().and_then(|status| status.peak_memory_kib) {
-        verbose(format!("peak memory: {kib} KiB"));
-    }
-    verbose(format!("all was done {} after the window closed", time(closing.elapsed().as_nanos())));
+    let_go(measurement, Measurement::loaded, statistics, closing);
     result
 }
 

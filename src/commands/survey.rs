@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use super::measure::{failed, kernel, open_processes, print_notes};
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
-use super::run_statistics::RunStatistics;
+use super::run_statistics::{RunStatistics, let_go};
 use super::say;
 use super::signals::Signals;
 use crate::cli::SurveyArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Subject, wait};
-use crate::process::Status;
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::survey;
@@ -49,18 +48,7 @@ pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<()> {
 
     // Before the programs are detached, as for a measurement.
     let result = Output::open(None, false)?.write_result(&survey::survey(&findings));
-    if let Some(statistics) = statistics {
-        let since = time(closing.elapsed().as_nanos());
-        say(&format!("the result was written {since} after the window closed"));
-        statistics.end(survey.loaded()).iter().for_each(|line| say(line));
-    }
-    let before_detaching = Instant::now();
-    drop(survey);
-    verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
-    if let Some(kib) = Status::read_own().ok().and_then(|status| status.peak_memory_kib) {
-        verbose(format!("peak memory: {kib} KiB"));
-    }
-    verbose(format!("all was done {} after the window closed", time(closing.elapsed().as_nanos())));
+    let_go(survey, Survey::loaded, statistics, closing);
     result
 }
 

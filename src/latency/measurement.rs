@@ -158,9 +158,9 @@ impl<'a> Measurement<'a> {
     }
 
     /// The programs as they are in the kernel.
-    pub fn loaded(&self) -> impl Iterator<Item = &LoadedProgram> {
+    pub fn loaded(&self) -> Vec<&LoadedProgram> {
         let followers = self.family.iter().flat_map(Family::loaded);
-        self.programs.iter().map(|(_, _, loaded)| loaded).chain(followers)
+        self.programs.iter().map(|(_, _, loaded)| loaded).chain(followers).collect()
     }
 
     /// Opens the window.

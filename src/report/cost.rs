@@ -215,6 +215,7 @@ pub(super) struct CalibrationData {
 }
 
 #[derive(Serialize)]
+#[allow(clippy::struct_field_names)] // They are the keys.
 struct AddedData {
     untraced_ns: i64,
     added_ns: i64,

@@ -110,8 +110,8 @@ impl<'a> Survey<'a> {
     }
 
     /// The programs as they are in the kernel.
-    pub fn loaded(&self) -> impl Iterator<Item = &LoadedProgram> {
-        [&self.enter.1, &self.exit.1, &self.thread_end.1].into_iter()
+    pub fn loaded(&self) -> Vec<&LoadedProgram> {
+        vec![&self.enter.1, &self.exit.1, &self.thread_end.1]
     }
 
     /// Opens the window.

@@ -68,7 +68,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::json::lines::Named;
+    use crate::report::json::lines::{Line, Named};
 
     fn line(name: &str) -> String {
         let mut text = String::new();
