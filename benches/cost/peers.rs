@@ -156,16 +156,12 @@ impl Peer {
                 let stdout = running.child.stdout.take().unwrap();
                 running.wait_for(stdout, "attached");
             }
-            PeerKind::Ply => {
-                let stderr = running.child.stderr.take().unwrap();
-                running.wait_for(stderr, "ply: active");
-            }
             PeerKind::Strace => {
                 let stderr = running.child.stderr.take().unwrap();
                 running.wait_for(stderr, "attached");
             }
-            // It says nothing, but opens its events one after another.
-            PeerKind::PerfTrace => running.wait_for_events(),
+            // They say nothing, but open their events one after another.
+            PeerKind::Ply | PeerKind::PerfTrace => running.wait_for_events(),
         }
         assert_eq!(
             thread_name(running.tracer, running.tracer).unwrap_or_default(),
@@ -232,21 +228,23 @@ impl Running {
 }
 
 /// A program of that root, which becomes the process that is started. It has a tracefs of its own, which
-/// goes away with it.
+/// goes away with it; some look for it in debugfs.
 fn command(root: Option<&Path>, program: &str) -> Command {
-    let (prepare, change) = match root {
-        None => ("mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null", ""),
+    const MOUNT_TRACEFS: &str = "\
+        [ -e \"$0/sys/kernel/tracing/events\" ] || mount -t tracefs t \"$0/sys/kernel/tracing\"; \
+        [ -e \"$0/sys/kernel/debug/tracing\" ] || mount -t debugfs d \"$0/sys/kernel/debug\"; ";
+    let (bind, change) = match root {
+        None => ("", ""),
         Some(_) => (
-            "mount --rbind /proc \"$0/proc\" && mount --rbind /sys \"$0/sys\" && \
-             mount --rbind /dev \"$0/dev\" && \
-             { mount -t tracefs tracefs \"$0/sys/kernel/tracing\" 2>/dev/null || true; }",
+            "for dir in proc sys dev; do mount --rbind \"/$dir\" \"$0/$dir\" || exit; done; ",
             "chroot \"$0\" ",
         ),
     };
     let mut command = Command::new("unshare");
     command
-        .args(["--mount", "sh", "-c", &format!("{prepare}; exec {change}{program} \"$@\"")])
-        .arg(root.unwrap_or(Path::new("/")));
+        .args(["--mount", "sh", "-c"])
+        .arg(format!("{{ {bind}{MOUNT_TRACEFS}}} 2>/dev/null; exec {change}{program} \"$@\""))
+        .arg(root.unwrap_or(Path::new("")));
     command
 }
 
@@ -259,6 +257,7 @@ fn version(root: &Path, program: &str) -> Option<String> {
 
 /// How long a tracer takes to begin, and its memory.
 pub(crate) struct Start {
+    pub(crate) kind: PeerKind,
     pub(crate) name: String,
     pub(crate) nanos: Nanos,
     pub(crate) peak_kib: u64,
@@ -276,14 +275,15 @@ pub(crate) fn measure_starts(peers: &[Peer]) -> Vec<Start> {
             peak_kib = peak_kib.max(running.peak_kib());
             running.end();
         }
-        Start { name: peer.name(), nanos: sample.nanos().unwrap(), peak_kib }
+        Start { kind: peer.kind, name: peer.name(), nanos: sample.nanos().unwrap(), peak_kib }
     };
-    // That of perf trace is not seen, only waited for.
-    peers.iter().filter(|peer| peer.kind != PeerKind::PerfTrace).map(start).collect()
+    // Those of the others are not seen, only waited for.
+    let says_so = |peer: &&Peer| !matches!(peer.kind, PeerKind::Ply | PeerKind::PerfTrace);
+    peers.iter().filter(says_so).map(start).collect()
 }
 
 pub(crate) fn print_starts(starts: &[Start]) {
-    for Start { name, nanos, peak_kib } in starts {
+    for Start { name, nanos, peak_kib, .. } in starts {
         let (min, median) = (nanos.min / 1e6, nanos.median / 1e6);
         println!("{name}: attached after {min:.0} ms ({median:.0} ms), {peak_kib} KiB of memory");
     }

@@ -13,7 +13,7 @@ use rlat::calibration::{Call, Caller, Nanos, Sample};
 use rlat::process::Status;
 
 use crate::goals::Goals;
-use crate::peers::Start;
+use crate::peers::{PeerKind, Start};
 
 const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
 const STARTS: usize = 15;
@@ -127,7 +127,10 @@ impl Whole {
         goals.add("from exec to the window open, median, ms", format!("{ms:.1}"), ms, 15.0);
         let mib = self.peak_kib as f64 / 1024.0;
         goals.add("memory, at most resident, MiB", format!("{mib:.2}"), mib, 4.0);
-        for peer in peers.iter().filter(|peer| peer.name.contains("bpftrace")) {
+        // The newest one, where there are two.
+        let find = |kind| peers.iter().find(|peer| peer.kind == kind);
+        let bpftrace = find(PeerKind::NewestBpftrace).or_else(|| find(PeerKind::Bpftrace));
+        if let Some(peer) = bpftrace {
             let ratio = self.start.min / peer.nanos.min;
             goals.ratio(
                 format!("from exec to the window open: rlat / {}", peer.name),

@@ -181,11 +181,16 @@ struct Run {
 fn run(args: &CostArgs, chosen: &Chosen, traced: bool) -> Result<Run> {
     let mut command = Launch::silent(&args.start)?;
     let subject = subject(args, vec![Target::open(command.pid())?]);
-    let mut measurement = None;
-    if traced {
-        let attached = Measurement::attach(request(args, chosen, &subject), &mut |_| {})?;
-        measurement.insert(attached).open();
-    }
+    // Attaching takes a while, in which the waiting process leaves the caches, and the CPU its best
+    // speed: a run without tracing is to begin like one with it.
+    let mut attached = Measurement::attach(request(args, chosen, &subject), &mut |_| {})?;
+    let measurement = if traced {
+        attached.open();
+        Some(attached)
+    } else {
+        drop(attached);
+        None
+    };
     let begun = Instant::now();
     command.start()?;
     let status = command.wait()?;
