@@ -65,6 +65,8 @@ pub enum Step {
     Attach,
     /// Starting the command to measure.
     Start,
+    /// Measuring what the tracing costs.
+    Calibrate,
     /// Waiting for the measurement's end and collecting it.
     Measure,
     /// Writing the result.
@@ -85,6 +87,7 @@ impl fmt::Display for Step {
             Self::Load => "load program",
             Self::Attach => "attach program",
             Self::Start => "start",
+            Self::Calibrate => "calibrate with",
             Self::Measure => "finish the measurement of",
             Self::Output => "write the result to",
         })

@@ -13,7 +13,8 @@
 //! Programs also go to files and come from there: [`insn::text`] is how they are written down, [`elf`]
 //! and [`btf`] make object files of them that other loaders take.
 //!
-//! Beside them: [`survey`] measures all calls of a process at once; [`histogram`] has the buckets,
+//! Beside them: [`survey`] measures all calls of a process at once; [`calibration`] what measuring costs;
+//! [`histogram`] has the buckets,
 //! [`tracefs`] the tracepoints, [`process`] what /proc knows, [`host`] on what all of this runs,
 //! [`preflight`] whether it can, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
 //!
@@ -43,6 +44,7 @@
 //! ```
 
 pub mod btf;
+pub mod calibration;
 pub mod cli;
 pub mod commands;
 pub mod elf;

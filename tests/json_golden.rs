@@ -74,6 +74,7 @@ fn meta() -> Meta {
             way: Way::Tracepoint,
         },
         note: None,
+        calibration: None,
     }
 }
 

@@ -1,123 +1,68 @@
-//! What it costs to be traced, and what it costs those who are not: the time of one read(fd, buf, 1) of
-//! /dev/zero of the measured process, of another one, and of one getppid() of that other one, with this
-//! and that attached.
+//! What it costs to be traced, and what it costs those who are not; how much memory and time rlat
+//! itself takes; and how all of this compares with its goals.
 //!
-//! `cargo bench` prints one table. The calling processes are this program, started once more; they are
-//! pinned to one CPU, and this one to another. All rows are measured in turn, round by round, so that
-//! whatever the machine does meanwhile concerns all of them.
+//! `cargo bench` prints the tables. The calling processes are pinned to one CPU, and this one to another.
+//! All rows are measured in turn, round by round, so that whatever the machine does meanwhile concerns
+//! all of them. `benches/peers` adds other tracers.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A benchmark that fails is to stop.
 
-#[path = "../../tests/peer/mod.rs"]
-mod peer;
+mod calls;
+mod crowd;
+mod goals;
+mod peers;
 #[path = "../../tests/requirements/mod.rs"]
 mod requirements;
 mod setups;
-mod workload;
+mod whole;
 
+use rlat::calibration::{CALLER, allowed_cpus, be_caller, pin};
+use rlat::host::Host;
 use rlat::tracefs::Tracefs;
 
+use goals::Goals;
+use peers::Peer;
 use setups::Setup;
-use workload::{CALLER, Call, Caller, allowed_cpus, be_caller, pin};
-
-const ROUNDS: usize = 7;
-
-/// What is measured in each row.
-const COLUMNS: [&str; 3] = ["read", "other's read", "other's getppid"];
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some(CALLER) {
-        return be_caller();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).filter(|arg| *arg != "--bench").collect();
+    match args[..] {
+        [CALLER, cpu] => be_caller(cpu.parse().unwrap()).unwrap(),
+        [crowd::CROWD, threads] => crowd::be_crowd(threads.parse().unwrap()),
+        [] => measure(&[]),
+        ["--peers", ref roots @ ..] => measure(&Peer::find(roots)),
+        _ => panic!("`cargo bench --bench cost [-- --peers [ROOT]]`; {args:?} is not known"),
     }
+}
+
+fn measure(peers: &[Peer]) {
     if !requirements::bpf() {
         return;
     }
     let tracefs = Tracefs::open(None).unwrap_or_else(|error| panic!("{error}"));
-    let with_bpftrace = peer::bpftrace();
-    let cpus = allowed_cpus();
-    pin(cpus[0]);
-    let last = cpus[cpus.len() - 1];
-    let (measured, other) = (Caller::start(last), Caller::start(last));
+    let host = Host::read();
+    let cpus = allowed_cpus().unwrap();
+    let known = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
+    println!("{}, {}, {} CPUs", known(host.kernel), known(host.architecture), cpus.len());
+    // It takes all CPUs, so it comes before this process is pinned.
+    let crowd = crowd::compare(&cpus);
+    pin(cpus[0]).unwrap();
 
-    let setups = Setup::ALL.into_iter().filter(|setup| with_bpftrace || *setup != Setup::Bpftrace);
-    let mut rows: Vec<Row> = setups.map(Row::new).collect();
-    for _ in 0..ROUNDS {
-        for row in &mut rows {
-            row.setup.run(measured.pid(), &tracefs, || {
-                row.rounds[0].push(measured.nanos_per(Call::Read));
-                row.rounds[1].push(other.nanos_per(Call::Read));
-                row.rounds[2].push(other.nanos_per(Call::Getppid));
-            });
-        }
-    }
-    print_table(&rows);
-}
+    let setups = Setup::ALL.into_iter().map(calls::Traced::By);
+    let traced: Vec<calls::Traced<'_>> =
+        setups.chain(peers.iter().map(calls::Traced::ByPeer)).collect();
+    let table = calls::measure(&traced, &tracefs, cpus[cpus.len() - 1]);
+    table.print();
+    crowd.print();
+    let whole = whole::measure(cpus[cpus.len() - 1]);
+    whole.print();
+    let attaching = peers::measure_starts(peers);
+    peers::print_starts(&attaching);
 
-/// The numbers of one row.
-struct Row {
-    setup: Setup,
-    /// For each column, in ns per call, one a round.
-    rounds: [Vec<f64>; COLUMNS.len()],
-}
-
-impl Row {
-    fn new(setup: Setup) -> Self {
-        Self { setup, rounds: std::array::from_fn(|_| Vec::new()) }
-    }
-
-    fn min(&self, column: usize) -> f64 {
-        self.rounds[column].iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    fn median(&self, column: usize) -> f64 {
-        let mut sorted = self.rounds[column].clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
-    }
-}
-
-fn print_table(rows: &[Row]) {
-    println!("ns added to one call: minimum of {ROUNDS} rounds (median)");
-    print!("{:<28}", "");
-    for column in COLUMNS {
-        print!(" {column:>18}");
-    }
-    println!();
-    let Some((untraced, traced)) = rows.split_first() else { return };
-    print!("{:<28}", "nothing: the call itself");
-    for column in 0..COLUMNS.len() {
-        print!(" {:>10.0} ({:>5.0})", untraced.min(column), untraced.median(column));
-    }
-    println!();
-    for row in traced {
-        print!("{:<28}", row.setup.name());
-        for column in 0..COLUMNS.len() {
-            let least = row.min(column) - untraced.min(column);
-            let middle = row.median(column) - untraced.median(column);
-            print!(" {least:>+10.0} ({middle:>+5.0})");
-        }
-        println!();
-    }
-    let added = |setup, column| {
-        let row = traced.iter().find(|row| row.setup == setup)?;
-        Some(row.min(column) - untraced.min(column))
-    };
-    println!();
-    for (ours, theirs, column, bar) in [
-        (Setup::Rlat, Setup::Bpftrace, 0, 0.50),
-        (Setup::RlatRaw, Setup::Bpftrace, 0, 0.35),
-        (Setup::Rlat, Setup::EmptyWithClock, 0, 1.25),
-        (Setup::Rlat, Setup::Empty, 1, 1.10),
-        (Setup::Rlat, Setup::Empty, 2, 1.05),
-    ] {
-        if let (Some(us), Some(them)) = (added(ours, column), added(theirs, column)) {
-            println!(
-                "{:<16} {:<18} {:>5.2} of {} (goal: {bar:.2})",
-                COLUMNS[column],
-                ours.name(),
-                us / them,
-                theirs.name()
-            );
-        }
-    }
+    let mut goals = Goals::default();
+    calls::judge(&table, &mut goals);
+    crowd.judge(&mut goals);
+    whole.judge(&attaching, &mut goals);
+    goals.print();
 }

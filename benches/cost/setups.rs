@@ -7,9 +7,8 @@ use rlat::loader::sys::ProgramType;
 use rlat::loader::{Attachment, Tracepoint, attach, attach_raw, load};
 use rlat::maps::cpus;
 use rlat::process::Target;
+use rlat::survey::Survey;
 use rlat::tracefs::Tracefs;
-
-use crate::peer::Bpftrace;
 
 /// What is attached in one row of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +22,8 @@ pub(crate) enum Setup {
     EmptyRaw,
     Rlat,
     RlatRaw,
-    Bpftrace,
+    /// Every call of the process.
+    Survey,
 }
 
 impl Setup {
@@ -34,7 +34,7 @@ impl Setup {
         Self::EmptyRaw,
         Self::Rlat,
         Self::RlatRaw,
-        Self::Bpftrace,
+        Self::Survey,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -45,7 +45,7 @@ impl Setup {
             Self::EmptyRaw => "two empty programs, raw",
             Self::Rlat => "rlat",
             Self::RlatRaw => "rlat --attach raw",
-            Self::Bpftrace => "bpftrace",
+            Self::Survey => "rlat survey",
         }
     }
 
@@ -68,16 +68,18 @@ impl Setup {
             }
             Self::Rlat => with_rlat(pid, AttachChoice::Tracepoint, while_attached),
             Self::RlatRaw => with_rlat(pid, AttachChoice::Raw, while_attached),
-            Self::Bpftrace => {
-                let running = Bpftrace::attach(&bpftrace_script(pid));
+            Self::Survey => {
+                let subject = Subject::Processes(vec![Target::open(pid).unwrap()]);
+                let mut survey = Survey::attach(&subject, &mut |_| {}).unwrap();
+                survey.open();
                 while_attached();
-                running.end();
+                assert!(survey.recorded() > 0, "it does not see any call");
             }
         }
     }
 }
 
-fn with_rlat(pid: u32, choice: AttachChoice, while_attached: impl FnOnce()) {
+pub(crate) fn with_rlat(pid: u32, choice: AttachChoice, while_attached: impl FnOnce()) {
     let subject = Subject::Processes(vec![Target::open(pid).unwrap()]);
     let syscalls = ["read".to_owned()];
     let needs = Needs { tracefs: None, syscalls: &syscalls, descriptors: false, follow: false };
@@ -97,17 +99,6 @@ fn with_rlat(pid: u32, choice: AttachChoice, while_attached: impl FnOnce()) {
     measurement.open();
     while_attached();
     assert!(measurement.recorded() > 0, "it does not measure");
-}
-
-/// The usual way to have the same histogram from bpftrace.
-fn bpftrace_script(pid: u32) -> String {
-    format!(
-        "tracepoint:syscalls:sys_enter_read /pid == {pid}/ {{ @start[tid] = nsecs; }}
-        tracepoint:syscalls:sys_exit_read /@start[tid]/ {{
-            @read_us = hist((nsecs - @start[tid]) / 1000);
-            delete(@start[tid]);
-        }}"
-    )
 }
 
 /// A program that returns, and reads the clock before if that is asked for.

@@ -1,5 +1,6 @@
 //! The command line, defined once: parsing and help come from it.
 
+mod cost;
 mod duration;
 mod programs;
 mod survey;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::histogram::Linear;
 use crate::process::{StartStopped, User};
+pub use cost::{CalibrationCallerArgs, CostArgs, CostFormat};
 use duration::{duration, interval};
 pub use programs::{AsmArgs, DisasmArgs, DumpArgs, DumpFormat};
 pub use survey::SurveyArgs;
@@ -32,6 +34,7 @@ Examples:
   rlat -v 1234 2>log            with the loading steps and the verifier's log
   rlat survey 1234              which system calls process 1234 makes, and how long each takes
   rlat survey --follow -- make  the same for a command, and for all that it starts
+  rlat cost 1234                what measuring process 1234 would cost it, and others
   rlat list 'sys_enter_*read*'  what can be traced
   rlat dump 1234                the programs that `rlat 1234` would load
   rlat asm p.s -o p.o           programs from text to an object file; rlat disasm p.o: back
@@ -85,11 +88,16 @@ pub enum Command {
     Asm(AsmArgs),
     /// Shows the programs in an object file
     Disasm(DisasmArgs),
+    /// Tells what the tracing costs here: each call, a process, or a command
+    Cost(CostArgs),
     /// Shows the version, the kernel, the architecture and the distribution
     Version,
     /// Waits to become a command that is measured: rlat starts itself so
     #[command(hide = true)]
     StartStopped(StartStoppedArgs),
+    /// Makes calls when told to: rlat starts itself so to calibrate
+    #[command(hide = true)]
+    CalibrationCaller(CalibrationCallerArgs),
 }
 
 /// What `rlat start-stopped` takes.
@@ -326,6 +334,10 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     pub attach: AttachArg,
 
+    /// Before, measure for two seconds what the tracing costs here, and put it into the result
+    #[arg(long)]
+    pub calibrate: bool,
+
     /// Keep room for exactly N threads in the store of starts
     ///
     /// By default there is room for every thread that can live, or on kernels before Linux 6.1 for four
@@ -334,7 +346,10 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "N", value_parser = starts)]
     pub starts: Option<u32>,
 
-    /// Show the loading steps and the verifier's log on standard error
+    /// Show the loading steps, the verifier's log and how often the programs ran, on standard error
+    ///
+    /// The kernel counts the runs of all BPF programs of the host meanwhile, which makes each take some
+    /// ns longer.
     #[arg(short, long)]
     pub verbose: bool,
 

@@ -49,7 +49,10 @@ pub struct SurveyArgs {
     )]
     pub duration: Duration,
 
-    /// Show the loading steps and the verifier's log on standard error
+    /// Show the loading steps, the verifier's log and how often the programs ran, on standard error
+    ///
+    /// The kernel counts the runs of all BPF programs of the host meanwhile, which makes each take some
+    /// ns longer.
     #[arg(short, long)]
     pub verbose: bool,
 }

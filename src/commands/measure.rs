@@ -12,18 +12,20 @@ use super::looks::Looks;
 use super::output::Output;
 use super::protocol::protocol;
 use super::ready::Ready;
+use super::run_statistics::{RunStatistics, let_go};
 use super::say;
 use super::signals::Signals;
 use super::window::{Shown, Window};
+use crate::calibration::{Calibration, USUAL_LENGTH};
 use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{
     Chosen, ClosedBy, Measurement, Needs, Request, Subject, Syscall, choose, wait,
 };
-use crate::process::{Launch, Status, Target, User, descriptor_target, is_32_bit, is_open};
+use crate::process::{Launch, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::escape::escape;
 use crate::report::numbers::time;
-use crate::report::{View, text};
+use crate::report::{View, cost, text};
 
 /// Measures, and prints what was found. `started` is when the program began, for `-v`. Returns the exit
 /// status of the command, if one was started, else 0.
@@ -99,6 +101,8 @@ fn measure_subject(
         }
     };
     verbose(why.clone());
+    let calibration =
+        args.calibrate.then(|| Calibration::measure(&request, USUAL_LENGTH)).transpose()?;
     let mut measurement = Measurement::attach(request, &mut verbose)?;
     verbose(format!("attached {} after the start", time(started.elapsed().as_nanos())));
     if args.verbose {
@@ -107,7 +111,9 @@ fn measure_subject(
         }
     }
     let mut meta = protocol(args, subject, &descriptors, &names, way);
+    meta.calibration = calibration;
 
+    let statistics = args.verbose.then(RunStatistics::begin);
     let view = View { k: args.buckets, labels: args.labels.into() };
     let before = measurement.snapshot();
     measurement.open();
@@ -136,6 +142,7 @@ fn measure_subject(
     let window =
         Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
     let (closed_by, written) = window.wait(&mut shown, &mut looks, output)?;
+    let closing = Instant::now();
     let outcome = measurement.close(closed_by)?;
     if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
         pass_on(signals, command);
@@ -150,13 +157,11 @@ fn measure_subject(
     if args.format == Format::Csv {
         // It has no place for them, and whoever gets it must know.
         text::doubts(&outcome).lines().for_each(say);
+        if let Some(found) = &meta.calibration {
+            say(cost::calibration_line(found).trim_end());
+        }
     }
-    let before_detaching = Instant::now();
-    drop(measurement);
-    verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
-    if let Some(kib) = Status::read_own().ok().and_then(|status| status.peak_memory_kib) {
-        verbose(format!("peak memory: {kib} KiB"));
-    }
+    let_go(measurement, Measurement::loaded, statistics, closing);
     result
 }
 

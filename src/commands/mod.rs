@@ -2,6 +2,7 @@
 
 mod asm;
 mod check;
+mod cost;
 mod disasm;
 mod dump;
 mod files;
@@ -15,6 +16,7 @@ mod output;
 mod progress;
 mod protocol;
 mod ready;
+mod run_statistics;
 mod signals;
 mod survey;
 mod version;
@@ -23,6 +25,7 @@ mod window;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
+use crate::calibration::be_caller;
 use crate::cli::{Cli, Command};
 use crate::error::Cause;
 
@@ -38,6 +41,10 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Some(Command::Dump(args)) => dump::dump(args),
         Some(Command::Asm(args)) => asm::asm(args),
         Some(Command::Disasm(args)) => disasm::disasm(args),
+        Some(Command::Cost(args)) => cost::cost(args).map(|code| exit_code = code),
+        Some(Command::CalibrationCaller(args)) => {
+            return u8::from(be_caller(args.cpu).is_err());
+        }
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         Some(Command::StartStopped(args)) => return args.start().run(),
@@ -48,6 +55,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Err(error) => {
             let verbose = match &cli.command {
                 Some(Command::Survey(args)) => args.verbose,
+                Some(Command::Cost(args)) => args.verbose,
                 _ => cli.measure.verbose,
             };
             if let (true, Cause::Verifier(refusal)) = (verbose, &error.cause) {

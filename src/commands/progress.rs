@@ -49,7 +49,7 @@ impl Drop for Progress {
 }
 
 /// Replaces the line. A terminal that is gone is no reason to end the measurement.
-fn draw(text: &str) {
+pub(super) fn draw(text: &str) {
     const CLEAR_LINE: &str = "\r\x1b[K";
     let mut stderr = io::stderr();
     let _ = write!(stderr, "{CLEAR_LINE}{text}").and_then(|()| stderr.flush());

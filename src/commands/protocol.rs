@@ -55,5 +55,6 @@ pub(super) fn protocol(
             way,
         },
         note: args.note.clone(),
+        calibration: None,
     }
 }

@@ -9,12 +9,13 @@ use super::measure::{
 };
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
+use super::run_statistics::{RunStatistics, let_go};
 use super::say;
 use super::signals::Signals;
 use crate::cli::SurveyArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::latency::{ClosedBy, Subject, wait};
-use crate::process::{Launch, Status};
+use crate::process::Launch;
 use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::survey;
@@ -67,6 +68,7 @@ fn survey_subject(
     }
     print_subject(subject);
 
+    let statistics = args.verbose.then(RunStatistics::begin);
     survey.open();
     let opened = Instant::now();
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
@@ -80,6 +82,7 @@ fn survey_subject(
     let closed_by =
         wait_with_progress(subject, &|| survey.recorded(), progress.as_ref(), deadline, signals)?;
     drop(progress);
+    let closing = Instant::now();
     let findings = survey.close(closed_by)?;
     if let (Some(command), ClosedBy::Signal) = (&command, closed_by) {
         pass_on(signals, command);
@@ -88,12 +91,7 @@ fn survey_subject(
 
     // Before the programs are detached, as for a measurement.
     let result = Output::open(None, command.is_some())?.write_result(&survey::survey(&findings));
-    let before_detaching = Instant::now();
-    drop(survey);
-    verbose(format!("detached in {}", time(before_detaching.elapsed().as_nanos())));
-    if let Some(kib) = Status::read_own().ok().and_then(|status| status.peak_memory_kib) {
-        verbose(format!("peak memory: {kib} KiB"));
-    }
+    let_go(survey, Survey::loaded, statistics, closing);
     result
 }
 

@@ -83,6 +83,10 @@ impl Family {
         [&self.fork.0, &self.free.0]
     }
 
+    pub(super) fn loaded(&self) -> [&LoadedProgram; 2] {
+        [&self.fork.1, &self.free.1]
+    }
+
     /// The map that it has beside the members', by the name that programs use.
     pub(crate) fn maps(&self) -> impl Iterator<Item = (String, i32)> {
         own_map(&self.not_followed)

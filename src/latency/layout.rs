@@ -1,7 +1,8 @@
 //! The memory that programs and reader share, laid out once for both.
 //!
 //! ```text
-//! rlat_control   array of 1, mapped      word 0: is the window open; word 8: slots that are taken
+//! rlat_control   array of 1, mapped      word 0: is the window open; word 8: slots that are taken;
+//!                                        from word 9 on an idle slot
 //! rlat_slots     array of 1, mapped      which call a thread is in, and since when; see
 //! rlat_starts    hash, tid -> slot       [`starts`](super::starts)
 //! rlat_cpus      array, mapped           regions: counters, then buckets
@@ -32,6 +33,8 @@ pub const CPUS_MAP: &str = "rlat_cpus";
 pub const CONTROL_WORDS: usize = 16;
 /// Where the control map counts the slots that are taken, in bytes.
 pub const TAKEN_OFFSET: u32 = 64;
+/// Where the control map has an idle slot to make others from, in bytes: zeros that nobody changes.
+pub const IDLE_SLOT_OFFSET: u32 = 72;
 
 /// The control word while the window is closed, and when the map is created.
 pub const WINDOW_CLOSED: u64 = 0;
@@ -252,6 +255,7 @@ mod tests {
         for offset in [ERRNOS_OFFSET, BUCKETS_OFFSET, LINEAR_OFFSET] {
             assert_eq!(offset % 64, 0);
         }
+        assert!(IDLE_SLOT_OFFSET as usize + Slot::BYTES <= CONTROL_WORDS * 8);
         assert_eq!(region_words(0) * 8, 16_896);
         assert_eq!(region_words(3) % 8, 0);
     }

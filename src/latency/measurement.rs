@@ -160,6 +160,12 @@ impl<'a> Measurement<'a> {
         Ok(logs)
     }
 
+    /// The programs as they are in the kernel.
+    pub fn loaded(&self) -> Vec<&LoadedProgram> {
+        let followers = self.family.iter().flat_map(Family::loaded);
+        self.programs.iter().map(|(_, _, loaded)| loaded).chain(followers).collect()
+    }
+
     /// Opens the window.
     pub fn open(&mut self) {
         // A call that hangs all the time is one of a process that is there now. To ask later could

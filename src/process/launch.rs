@@ -23,7 +23,7 @@ use std::io::{self, PipeReader, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -55,6 +55,23 @@ impl Launch {
     /// # Errors
     /// [`Kind::Other`] when there can be no process, or `/proc` is not mounted.
     pub fn stopped(command: &[OsString], user: Option<&User>) -> Result<Self> {
+        Self::with_streams(command, user, Stdio::inherit)
+    }
+
+    /// The same for a command that reads nothing and whose output nobody wants: its standard input,
+    /// output and error are /dev/null.
+    ///
+    /// # Errors
+    /// As [`stopped`](Self::stopped).
+    pub fn silent(command: &[OsString]) -> Result<Self> {
+        Self::with_streams(command, None, Stdio::null)
+    }
+
+    fn with_streams(
+        command: &[OsString],
+        user: Option<&User>,
+        stream: fn() -> Stdio,
+    ) -> Result<Self> {
         let name = command.first().cloned().unwrap_or_default();
         let failed = |what: &str, errno: Errno| Error {
             kind: Kind::Other,
@@ -74,6 +91,9 @@ impl Launch {
             .args(arguments(std::process::id(), writer.as_raw_fd(), user))
             .arg("--")
             .args(command)
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
             .spawn()
             .map_err(|error| failed("execve(2) of /proc/self/exe", errno_of(&error)))?;
         drop(writer);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use crate::calibration::Calibration;
 use crate::histogram::{Linear, Unit};
 use crate::host::Host;
 use crate::latency::{Returns, Way};
@@ -36,6 +37,8 @@ pub struct Meta {
     pub options: Options,
     /// What the user adds for later: the state of the cache, the input.
     pub note: Option<String>,
+    /// What the tracing costs, if that was measured before.
+    pub calibration: Option<Calibration>,
 }
 
 /// How many CPUs there are; `None` where /sys does not tell.

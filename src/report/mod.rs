@@ -7,10 +7,12 @@
 //! - [`survey`]: the table of a survey, for people.
 //! - [`preflight`]: what `rlat check` found, for people and as JSON.
 //! - [`json`]: the result for programs, with all that is known; [`meta`] has what it says beside the numbers.
+//! - [`cost`]: what the tracing costs, for people and as JSON.
 //! - [`csv`]: the buckets alone.
 //! - [`mod@utc`]: moments as RFC 3339 has them.
 //! - [`mod@escape`]: names from /proc, made safe for a terminal.
 
+pub mod cost;
 pub mod csv;
 pub mod escape;
 pub mod json;

@@ -8,6 +8,7 @@ use std::fmt;
 
 use nix::errno::Errno;
 
+use super::cost::calibration_line;
 use super::escape::escape;
 use super::meta::Meta;
 use super::numbers::{grouped, time, whole_units};
@@ -67,10 +68,11 @@ pub fn measurement(outcome: &Outcome, view: View) -> String {
     Text(outcome, view).to_string()
 }
 
-/// The line of the user's own note, if there is one.
+/// The lines of the calibration and of the user's own note, as far as there are any.
 pub fn note(meta: &Meta) -> String {
+    let calibration = meta.calibration.as_ref().map(calibration_line).unwrap_or_default();
     let line = |note: &String| format!("remark: {}\n", escape(note.as_bytes()));
-    meta.note.as_ref().map_or_else(String::new, line)
+    calibration + &meta.note.as_ref().map_or_else(String::new, line)
 }
 
 /// The lines of the result that tell what it cannot vouch for: none when all is well.

@@ -125,6 +125,11 @@ impl<'a> Survey<'a> {
         Ok(logs)
     }
 
+    /// The programs as they are in the kernel.
+    pub fn loaded(&self) -> Vec<&LoadedProgram> {
+        vec![&self.enter.1, &self.exit.1, &self.thread_end.1]
+    }
+
     /// Opens the window.
     pub fn open(&mut self) {
         // As in `Measurement::open`: not while the window is open.

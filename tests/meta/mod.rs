@@ -28,5 +28,6 @@ pub(crate) fn meta() -> Meta {
             way: Way::Tracepoint,
         },
         note: None,
+        calibration: None,
     }
 }

@@ -19,9 +19,16 @@ fn schema() -> &'static Validator {
 
 /// The lines as values. Each one must be as the schema says, `meta` the first and `end` the last.
 pub(crate) fn lines(text: &str) -> Vec<Value> {
+    let lines = values(text);
+    let is = |line: Option<&Value>, kind: &str| line.is_some_and(|line| line["type"] == kind);
+    assert!(is(lines.first(), "meta") && is(lines.last(), "end"), "{text}");
+    lines
+}
+
+/// The lines as values, in any order.
+pub(crate) fn values(text: &str) -> Vec<Value> {
     assert!(text.ends_with('\n'), "the last line is cut off: {text}");
-    let lines: Vec<Value> = text
-        .lines()
+    text.lines()
         .map(|line| {
             let value =
                 serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -30,8 +37,5 @@ pub(crate) fn lines(text: &str) -> Vec<Value> {
             assert!(errors.is_empty(), "{line}\nis not as the schema says: {errors:#?}");
             value
         })
-        .collect();
-    let is = |line: Option<&Value>, kind: &str| line.is_some_and(|line| line["type"] == kind);
-    assert!(is(lines.first(), "meta") && is(lines.last(), "end"), "{text}");
-    lines
+        .collect()
 }

@@ -36,8 +36,6 @@ pub(crate) mod stack {
     pub(crate) const NAME: i16 = -32;
     /// u64: what was read from kernel memory. The name is not needed any more then.
     pub(super) const READ: i16 = -32;
-    /// A new slot, 48 bytes.
-    pub(crate) const SLOT: i16 = -80;
 }
 
 /// Where a program is attached.

@@ -9,7 +9,7 @@ use crate::insn::{
     Reg::{self, R0, R1, R2, R3, R4, R7, R10},
     Size,
 };
-use crate::latency::layout::{CONTROL_MAP, Slot, TAKEN_OFFSET};
+use crate::latency::layout::{CONTROL_MAP, IDLE_SLOT_OFFSET, Slot, TAKEN_OFFSET};
 use crate::latency::programs::stack;
 
 /// The shift that makes a byte offset of the number of a slot in [`SLOTS_MAP`].
@@ -45,20 +45,20 @@ pub(crate) fn emit_new_slot(asm: &mut Assembler, room: Room, full: Label) {
         asm.atomic(AtomicOp::CmpXchg, R7, Slot::OWNER, R1)
             .comment("r0 = the owner: this thread from now on if there was none");
         asm.jump_if(JumpOp::Ne, R0, 0, into_hash);
-        clear(asm, R7, 0);
+        clear(asm);
         asm.jump(taken);
     }
     asm.bind(into_hash);
-    asm.mov(R1, 0);
-    asm.store(Size::DW, R10, stack::SLOT + Slot::OWNER, R1).comment("nobody has to find it so");
-    clear(asm, R10, stack::SLOT);
     asm.load_map(R1, STARTS_MAP);
     pointer_to(asm, R2, stack::TID);
-    pointer_to(asm, R3, stack::SLOT);
+    // Not made on the stack: one of 64 bytes and more is a private one (Linux 6.13), which costs at
+    // every call of a helper.
+    asm.load_map_value(R3, CONTROL_MAP, IDLE_SLOT_OFFSET);
     asm.mov(R4, 0).comment("BPF_ANY");
     asm.call(Helper::MapUpdateElem).comment("insert an idle slot");
     asm.jump_if(JumpOp::Ne, R0, 0, give_back);
     look_up(asm, give_back);
+    keep_ids(asm);
     asm.jump(taken);
 
     asm.bind(give_back);
@@ -109,14 +109,19 @@ fn look_up(asm: &mut Assembler, none: Label) {
     asm.mov(R7, R0).comment("r7 = the thread's slot");
 }
 
-/// Writes an idle slot, but for its owner, to `base + offset`.
-fn clear(asm: &mut Assembler, base: Reg, offset: i16) {
+/// Makes the slot in r7 an idle one.
+fn clear(asm: &mut Assembler) {
     asm.mov(R1, Slot::IDLE);
     for field in [Slot::START_NS, Slot::HELD_NS, Slot::ARGUMENT, Slot::CALL] {
-        asm.store(Size::DW, base, offset + field, R1);
+        asm.store(Size::DW, R7, field, R1);
     }
+    keep_ids(asm);
+}
+
+/// The slot in r7 says whose it is.
+fn keep_ids(asm: &mut Assembler) {
     asm.load(Size::DW, R1, R10, stack::IDS);
-    asm.store(Size::DW, base, offset + Slot::IDS, R1).comment("as people see it");
+    asm.store(Size::DW, R7, Slot::IDS, R1).comment("as people see it");
 }
 
 fn one_less_taken(asm: &mut Assembler) {

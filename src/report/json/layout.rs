@@ -6,10 +6,8 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use super::lines::Line;
-
 /// Appends one line.
-pub(super) fn write_line(text: &mut String, line: &Line<'_>) {
+pub(in crate::report) fn write_line(text: &mut String, line: &impl Serialize) {
     let mut bytes = Vec::new();
     // Memory takes everything that is written to it, and every key is a string: this cannot fail.
     let _ = line.serialize(&mut Serializer::with_formatter(&mut bytes, Blanks));
@@ -70,7 +68,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::json::lines::{Count, Named};
+    use crate::report::json::lines::{Count, Line, Named};
 
     fn line(name: &str) -> String {
         let mut text = String::new();

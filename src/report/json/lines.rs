@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use crate::histogram;
+use crate::report::cost::CalibrationData;
 use crate::report::text::error_name;
 
 /// A line: `{"type": "map", "data": {"@calls": 2}}`.
@@ -87,6 +88,8 @@ pub(super) struct Protocol<'a> {
     pub(super) targets: Vec<Target<'a>>,
     pub(super) options: Options<'a>,
     pub(super) note: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calibration: Option<CalibrationData>,
 }
 
 #[derive(serde::Serialize)]

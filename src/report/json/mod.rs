@@ -18,12 +18,13 @@ mod lines;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::cost::CalibrationData;
 use super::meta::{CLOCK, Meta, Whom};
 use super::text::PERCENTILES;
 use super::utc::utc;
 use super::{Interval, View, counter_name, histogram_name};
 use crate::latency::{Call, ClosedBy, Counted, Elapsed, InFlight, Outcome, Returns, Snapshot, Way};
-use layout::write_line;
+pub(super) use layout::write_line;
 use lines::{
     CallInFlight, Count, Cpus, End, Entries, Errors, IntervalTimes, LedgerCounts, Line, Linear,
     LostCounts, Missed, Named, Options, Protocol, Row, Subject, Summary, Target, Total,
@@ -151,6 +152,7 @@ pub fn meta_line(meta: &Meta) -> String {
             },
         },
         note: meta.note.as_deref(),
+        calibration: meta.calibration.as_ref().map(CalibrationData::from),
     };
     let mut text = String::new();
     write_line(&mut text, &Line::Meta(Box::new(protocol)));
