@@ -16,7 +16,7 @@
 //!
 //! ```no_run
 //! use rlat::histogram::Unit;
-//! use rlat::latency::{ClosedBy, Measurement, Request, Returns, Subject, Syscall};
+//! use rlat::latency::{ClosedBy, Measurement, Request, Returns, Subject, Syscall, Way};
 //! use rlat::{process::Target, report, tracefs::Tracefs};
 //!
 //! let tracefs = Tracefs::open(None)?;
@@ -27,7 +27,9 @@
 //!     returns: Returns::Any,
 //!     unit: Unit::Us,
 //!     linear: None,
-//!     tracefs: &tracefs,
+//!     way: Way::Tracepoint,
+//!     tracefs: Some(&tracefs),
+//!     starts: None,
 //! };
 //! let mut measurement = Measurement::attach(request, &mut |_step| {})?;
 //! measurement.open();
