@@ -135,7 +135,7 @@ pub fn runs_text(runs: &Runs, calibration: &Calibration) -> String {
          without: {}, the median (and the range)\n\
          with: {}\n\
          difference: {sign}{} ({:+.2} %), the median of all pairs\n\
-         test: p = {}: {verdict} (Wilcoxon's signed-rank test over pairs, exact, two-sided, p < {})\n\
+         test: p {}: {verdict} (Wilcoxon's signed-rank test over pairs, exact, two-sided, p < {})\n\
          calls: {} measured in a run (median); by the calibration, they take {} of CPU time\n",
         runs.pairs.len(),
         runs.pairs.len(),
@@ -358,7 +358,7 @@ fn seconds(ns: f64) -> String {
 
 /// Three digits, or that it is smaller.
 fn probability(p: f64) -> String {
-    if p < 0.001 { "less than 0.001".to_owned() } else { format!("{p:.3}") }
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("= {p:.3}") }
 }
 
 #[cfg(test)]
