@@ -58,3 +58,4 @@ pub mod process;
 pub mod report;
 pub mod survey;
 pub mod tracefs;
+pub mod verifier;

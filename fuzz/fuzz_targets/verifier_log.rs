@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use nix::errno::Errno;
 use rlat::insn::{Assembler, Helper, Program, Reg};
-use rlat::loader::VerifierError;
+use rlat::verifier::VerifierError;
 
 /// A program with 64-bit loads, so that slots and instructions differ, and with comments.
 static PROGRAM: LazyLock<Program> = LazyLock::new(|| {

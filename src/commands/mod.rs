@@ -17,6 +17,7 @@ mod protocol;
 mod ready;
 mod signals;
 mod survey;
+mod verify;
 mod version;
 mod window;
 
@@ -38,6 +39,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Some(Command::Dump(args)) => dump::dump(args),
         Some(Command::Asm(args)) => asm::asm(args),
         Some(Command::Disasm(args)) => disasm::disasm(args),
+        Some(Command::Verify(args)) => verify::verify(args).map(|code| exit_code = code),
         Some(Command::Version) => version::version(true),
         None if cli.version => version::version(cli.measure.verbose),
         Some(Command::StartStopped(args)) => return args.start().run(),
