@@ -165,10 +165,10 @@ pub(super) fn with_log(level: LogLevel, load: impl Fn(LogLevel, u32) -> Logged) 
         if result.as_ref().err() != Some(&Errno::ENOSPC) {
             return (result, log);
         }
-        if bytes == LARGEST_LOG_BYTES {
+        let wanted = u32::try_from(log.true_size).unwrap_or(u32::MAX);
+        if bytes == LARGEST_LOG_BYTES || wanted > LARGEST_LOG_BYTES {
             return (result, with_the_end(load, log));
         }
-        let wanted = u32::try_from(log.true_size).unwrap_or(u32::MAX);
         bytes = wanted.max(bytes * 2).min(LARGEST_LOG_BYTES);
     }
 }

@@ -12,7 +12,7 @@ use super::sys::{self, AnyMapSpec, AnyProgramSpec, LogBuffer, LogLevel};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{Endianness, MapDefinition, Program, encode, map_type_name};
 use crate::maps::cpus;
-use crate::verifier::{self, Listing, LogLine, Statistics, VerifierError};
+use crate::verifier::{self, LineKind, Listing, LogLine, Statistics, VerifierError};
 
 /// What a verdict is asked for on.
 #[derive(Clone, Copy, Debug)]
@@ -139,13 +139,17 @@ pub fn verify(
     }
 }
 
-/// Whether the log of a path says what is known where it begins. A log without a path has nothing to say.
+/// Whether the log says what is known of the registers. A log without a path has nothing to say.
 fn tells_states(log: &LogBuffer) -> bool {
     let text = String::from_utf8_lossy(&log.bytes);
-    let mut lines = text.lines().map(LogLine::read).filter(|line| {
-        matches!(line.kind, verifier::LineKind::State(_) | verifier::LineKind::Instruction { .. })
-    });
-    lines.next().is_none_or(|line| line.slot().is_none())
+    let lines = || text.lines().map(|line| LogLine::read(line).kind);
+    let tells = |kind| match kind {
+        LineKind::State(_) => true,
+        LineKind::Instruction { changed, .. } => !changed.is_empty(),
+        _ => false,
+    };
+    let has_path = lines().any(|kind| matches!(kind, LineKind::Instruction { .. }));
+    !has_path || lines().any(tells)
 }
 
 /// The kernel refused before the verifier began.

@@ -1,6 +1,6 @@
 //! A message of the verifier in words, and what usually mends it.
 
-use super::pattern::{fill, matches};
+use super::pattern::{Captured, fill, matches};
 use super::rules::{RULES, When};
 use crate::insn::Insn;
 
@@ -36,9 +36,7 @@ impl Finding {
     pub(super) fn of(messages: &[&str], circumstances: Circumstances<'_>) -> Option<Self> {
         RULES.iter().find_map(|rule| {
             let captured = messages.iter().find_map(|message| matches(rule.message, message))?;
-            let register =
-                captured.iter().find(|(name, _)| *name == 'r').map(|(_, number)| *number);
-            rule.when.holds(register, circumstances).then(|| Self {
+            rule.when.holds(&captured, circumstances).then(|| Self {
                 name: rule.name,
                 wrong: fill(rule.wrong, &captured),
                 mend: fill(rule.mend, &captured),
@@ -48,17 +46,22 @@ impl Finding {
 }
 
 impl When {
-    fn holds(self, register: Option<&str>, circumstances: Circumstances<'_>) -> bool {
+    fn holds(self, captured: &Captured<'_>, circumstances: Circumstances<'_>) -> bool {
+        let number = |wanted| -> Option<i64> {
+            let (_, text) = captured.iter().find(|(name, _)| *name == wanted)?;
+            text.parse().ok()
+        };
         let is = |check: fn(&Insn) -> bool| circumstances.insn.is_some_and(check);
         match self {
             Self::Always => true,
             Self::AtExit => is(|insn| matches!(insn, Insn::Exit)),
             Self::AtCall => is(|insn| matches!(insn, Insn::Call { .. } | Insn::CallKernel { .. })),
             Self::AtStore => is(|insn| matches!(insn, Insn::Store { .. } | Insn::Atomic { .. })),
+            Self::OffsetOnStack => matches!(number('o'), Some(-512..=-1)),
             Self::ArgumentAfterCall => {
                 circumstances.after_call
-                    && matches!(register, Some("1" | "2" | "3" | "4" | "5"))
-                    && !Self::AtCall.holds(register, circumstances)
+                    && matches!(number('r'), Some(1..=5))
+                    && !Self::AtCall.holds(captured, circumstances)
             }
         }
     }

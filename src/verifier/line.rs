@@ -39,10 +39,9 @@ pub enum LineKind<'a> {
 const STATISTICS: [&str; 4] = ["processed ", "verification time ", "stack depth ", "subprog "];
 
 /// How lines begin that are steps of the search.
-const NOTES: [&str; 22] = [
+const NOTES: [&str; 21] = [
     "stack use/def ",
     "subprog",
-    "frame ",
     "max_states_per_insn ",
     "from ",
     "last_idx ",
@@ -158,7 +157,9 @@ mod tests {
         for note in ["12: safe", "last_idx 2 first_idx 0", "cur state: R0=0 R10=fp0", "func#0 @0"] {
             assert_eq!(LogLine::read(note).kind, LineKind::Note, "{note}");
         }
-        for message in ["R2 !read_ok", "R0 invalid mem access 'scalar'", "back-edge from insn 1"] {
+        for message in
+            ["R2 !read_ok", "R0 invalid mem access 'scalar'", "frame pointer is read only"]
+        {
             assert_eq!(LogLine::read(message).kind, LineKind::Message, "{message}");
         }
         for numbers in

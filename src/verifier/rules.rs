@@ -14,6 +14,8 @@ pub(super) enum When {
     AtCall,
     /// At an instruction that writes memory.
     AtStore,
+    /// The offset of the message is one of the 512 bytes of the stack.
+    OffsetOnStack,
     /// One of r1 to r5 is meant, and a call came before.
     ArgumentAfterCall,
 }
@@ -53,7 +55,7 @@ const fn rule_when(
 
 /// All of them; rules of one name stand together.
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 74] = [
+pub(super) const RULES: [Rule; 75] = [
     // Registers.
     rule_when(When::AtExit, "no return value", "R0 !read_ok",
         "the program ends here, and r0, its result, was never set on this path",
@@ -88,6 +90,9 @@ pub(super) const RULES: [Rule; 74] = [
     rule("pointer of the wrong kind", "R{r} invalid mem access '{t}'",
         "r{r} is a {t}, through which programs cannot reach memory",
         "hand it to the function that takes it, or use another pointer"),
+    rule("pointer of the wrong kind", "only read from {t} is supported",
+        "memory is written through a pointer to a {t} of the kernel, which programs only read",
+        "to change a map's value, look it up; to change the map, call its functions"),
     rule("arithmetic on a pointer", "R{r} pointer arithmetic with {o} operator prohibited",
         "r{r} is a pointer, and {o} makes no pointer of it",
         "only add to a pointer or subtract from it; do other arithmetic on numbers"),
@@ -111,22 +116,22 @@ pub(super) const RULES: [Rule; 74] = [
         "bound the number before: compare it without a sign, or take its low bits with &="),
     // Stack.
     rule("beyond the stack", "invalid write to stack R{r} off={o} size={n}",
-        "{n} bytes are written {o} bytes from the frame pointer, and the stack is the 512 bytes below it",
+        "{n} bytes at offset {o} from the frame pointer are written, and the stack is the 512 bytes below it",
         "stay between r10 - 512 and r10; put what is larger into a map"),
+    rule_when(When::OffsetOnStack, "uninitialised stack", "invalid read from stack R{r} off={o} size={n}",
+        "{n} bytes at offset {o} from the frame pointer are read, of which some were never written",
+        "write these bytes first, on every path"),
     rule("beyond the stack", "invalid read from stack R{r} off={o} size={n}",
-        "{n} bytes are read {o} bytes from the frame pointer, where nothing was written before, or no stack is",
-        "write these bytes first, and stay between r10 - 512 and r10"),
+        "{n} bytes at offset {o} from the frame pointer are read, and the stack is the 512 bytes below it",
+        "stay between r10 - 512 and r10; put what is larger into a map"),
     rule("beyond the stack", "invalid stack access off={o} size={n}",
-        "{n} bytes are used {o} bytes from the frame pointer, and the stack is the 512 bytes below it",
+        "{n} bytes at offset {o} from the frame pointer are used, and the stack is the 512 bytes below it",
         "stay between r10 - 512 and r10; put what is larger into a map"),
     rule("uninitialised stack", "invalid read from stack off {o} size {n}",
-        "{n} bytes are read of which some were never written",
+        "{n} bytes at offset {o} from the frame pointer are read, of which some were never written",
         "write these bytes first, on every path"),
     rule("uninitialised stack", "invalid read from stack R{r} off {o} size {n}",
-        "{n} bytes are read of which some were never written",
-        "write these bytes first, on every path"),
-    rule("uninitialised stack", "invalid read from stack off {o} size {n}",
-        "{n} bytes are read of which some were never written",
+        "{n} bytes at offset {o} from the frame pointer are read, of which some were never written",
         "write these bytes first, on every path"),
     rule("uninitialised stack", "invalid indirect read from stack R{r} off {o} size {n}",
         "the function reads {n} bytes through r{r}, of which some were never written",
