@@ -38,7 +38,8 @@ fn parts(chapter: &str) -> Vec<Part> {
             file = Some(name.to_owned());
         }
         let Some(language) = line.strip_prefix("```") else { continue };
-        let block: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| *line != "```").collect();
+        let block: Vec<(usize, &str)> =
+            lines.by_ref().take_while(|(_, line)| *line != "```").collect();
         if let Some(name) = file.take() {
             let content = block.iter().map(|(_, line)| format!("{line}\n")).collect();
             parts.push(Part::File { name, content });
@@ -127,8 +128,12 @@ fn run(text: &str, folder: &Path) -> String {
 }
 
 /// Programs of other packages that commands of the book use.
-const TOOLS: [(&str, &str); 4] =
-    [("strace", "strace"), ("bpftool", "bpftool"), ("llvm-objdump", "llvm"), ("readelf", "binutils")];
+const TOOLS: [(&str, &str); 4] = [
+    ("strace", "strace"),
+    ("bpftool", "bpftool"),
+    ("llvm-objdump", "llvm"),
+    ("readelf", "binutils"),
+];
 
 /// Whether a command can be run here.
 fn can_run(text: &str, root: bool) -> bool {
@@ -143,10 +148,18 @@ fn can_run(text: &str, root: bool) -> bool {
 #[test]
 fn the_commands_print_what_the_book_says() {
     let wanted = std::env::var("RLAT_CHAPTER").unwrap_or_default();
-    let mut chapters: Vec<PathBuf> =
-        fs::read_dir(Path::new(ROOT).join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut chapters: Vec<PathBuf> = fs::read_dir(Path::new(ROOT).join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     chapters.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     chapters.sort();
+    let trimmed = |mut lines: Vec<String>| {
+        while lines.last().is_some_and(String::is_empty) {
+            lines.pop();
+        }
+        lines
+    };
     let (mut run_commands, mut wrong) = (0, Vec::new());
     for chapter in &chapters {
         let name = chapter.file_name().unwrap().to_string_lossy().into_owned();
@@ -163,7 +176,9 @@ fn the_commands_print_what_the_book_says() {
                     }
                     run_commands += 1;
                     let printed = run(&text, &folder);
-                    let lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
+                    let lines = printed.lines().map(|line| line.trim_end().to_owned()).collect();
+                    let (output, lines) = (trimmed(output), trimmed(lines));
+                    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
                     if !all_fit(&output, &lines) {
                         let output = output.join("\n");
                         wrong.push(format!(
@@ -185,7 +200,10 @@ fn every_rejection_has_a_worked_example() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "s") {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            assert!(catalogue.contains(&format!("verifier/{name}")), "{name} is not in the catalogue");
+            assert!(
+                catalogue.contains(&format!("verifier/{name}")),
+                "{name} is not in the catalogue"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
 # pointer leak
-# with CAP_BPF alone: CAP_PERFMON may show pointers
+; with CAP_BPF alone: CAP_PERFMON may show pointers
 
 .section socket
 .func main

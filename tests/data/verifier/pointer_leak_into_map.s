@@ -1,5 +1,5 @@
 # pointer leak
-# with CAP_BPF alone: CAP_PERFMON may show pointers
+; with CAP_BPF alone: CAP_PERFMON may show pointers
 .map counts, type array, key 4, value 8, entries 4
 
 .section socket

@@ -1,5 +1,5 @@
 # too much stack
-# Linux 6.13 and newer give programs on tracepoints a stack of their own for each function, and take more.
+; Linux 6.13 and newer give programs on tracepoints a stack of their own for each function, and take more.
 .license "GPL"
 
 .section socket

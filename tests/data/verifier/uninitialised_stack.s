@@ -1,5 +1,5 @@
 # uninitialised stack
-# with CAP_BPF alone: CAP_PERFMON may read what others left on the stack
+; with CAP_BPF alone: CAP_PERFMON may read what others left on the stack
 
 .section socket
 .func main
