@@ -41,7 +41,7 @@ fn parts(chapter: &str) -> Vec<Part> {
         let block: Vec<(usize, &str)> =
             lines.by_ref().take_while(|(_, line)| *line != "```").collect();
         if let Some(name) = file.take() {
-            let content = block.iter().map(|(_, line)| format!("{line}\n")).collect();
+            let content = block.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
             parts.push(Part::File { name, content });
         } else if language == "console" {
             parts.extend(commands(&block));
@@ -54,19 +54,15 @@ fn commands(block: &[(usize, &str)]) -> Vec<Part> {
     let mut commands = Vec::new();
     for (index, line) in block {
         let command = line.strip_prefix("$ ").map(|text| (text, false));
-        match command.or_else(|| line.strip_prefix("# ").map(|text| (text, true))) {
-            Some((text, root)) => commands.push(Part::Command {
-                text: text.to_owned(),
-                root,
-                output: Vec::new(),
-                line: index + 1,
-            }),
-            None => {
-                let Some(Part::Command { output, .. }) = commands.last_mut() else {
-                    panic!("line {} is the output of no command", index + 1)
-                };
-                output.push((*line).trim_end().to_owned());
-            }
+        let command = command.or_else(|| line.strip_prefix("# ").map(|text| (text, true)));
+        if let Some((text, root)) = command {
+            let (text, output, line) = (text.to_owned(), Vec::new(), index + 1);
+            commands.push(Part::Command { text, root, output, line });
+        } else {
+            let Some(Part::Command { output, .. }) = commands.last_mut() else {
+                panic!("line {} is the output of no command", index + 1)
+            };
+            output.push((*line).trim_end().to_owned());
         }
     }
     commands

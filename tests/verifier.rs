@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use rlat::insn::{Endianness, Linked, Module, encode, text};
 use rlat::loader::sys::{AnyProgramSpec, LogLevel, prog_load_any};
 use rlat::loader::{ProgramKind, Recognised, create_maps, kernel_version};
-use rlat::process::Privileges;
+use rlat::process::{Capability, Privileges};
 use rlat::verifier::{Finding, LineKind, Listed, Listing, LogLine, VerifierError};
 
 const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
@@ -218,8 +218,7 @@ fn logs_of_all_kernels_are_understood() {
 fn bless(examples: &[Example]) {
     let logs = folder().join("logs").join(version());
     fs::create_dir_all(&logs).unwrap();
-    const CAP_PERFMON: u32 = 38;
-    let may_leak = Privileges::read().effective.is_some_and(|set| set >> CAP_PERFMON & 1 == 1);
+    let may_leak = Privileges::read().has(Capability::Perfmon);
     for example in examples {
         if example.needs_cap_bpf_alone() == may_leak {
             continue;
