@@ -7,7 +7,7 @@ use std::fmt;
 
 use nix::errno::Errno;
 
-use crate::loader::VerifierError;
+use crate::verifier::VerifierError;
 
 /// Short for a result whose failure is an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -10,12 +10,25 @@
 //! 4. [`latency`]: the three programs, the layout of their memory, the window, the ledger;
 //! 5. [`report`]: from an [`Outcome`](latency::Outcome) to text.
 //!
+//! The book in `docs/` tells the same from the ground up; each room has its chapter:
+//!
+//! | room | chapters of the book |
+//! |---|---|
+//! | [`insn`] | `docs/01-instruction.md`, eight bytes by hand; `docs/06-log2.md`, a bucket without a loop |
+//! | [`maps`] | `docs/03-maps.md` |
+//! | [`loader`] | `docs/02-return-0.md`, from bytes to attached |
+//! | [`verifier`] | `docs/07-verifier.md`, how it thinks; `docs/07-rejections.md`, what it refuses |
+//! | [`tracefs`] | `docs/04-tracepoints.md`, ids and formats |
+//! | [`latency`] | `docs/05-pairing.md`, entry and exit, and all the ways to lose a call; `docs/cost.md` |
+//! | [`process`] | `docs/09-namespaces.md`, where PIDs come from |
+//! | [`elf`], [`btf`] | `docs/10-elf-and-btf.md` |
+//!
 //! Programs also go to files and come from there: [`insn::text`] is how they are written down, [`elf`]
 //! and [`btf`] make object files of them that other loaders take.
 //!
 //! Beside them: [`survey`] measures all calls of a process at once; [`calibration`] what measuring costs;
-//! [`histogram`] has the buckets,
-//! [`tracefs`] the tracepoints, [`process`] what /proc knows, [`host`] on what all of this runs,
+//! [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`verifier`] what the verifier says in
+//! words, [`process`] what /proc knows, [`host`] on what all of this runs,
 //! [`preflight`] whether it can, [`error`] what can go wrong; [`commands`] and [`cli`] put it together.
 //!
 //! ```no_run
@@ -60,3 +73,4 @@ pub mod process;
 pub mod report;
 pub mod survey;
 pub mod tracefs;
+pub mod verifier;

@@ -5,6 +5,7 @@ mod duration;
 mod programs;
 mod survey;
 mod values;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use programs::{AsmArgs, DisasmArgs, DumpArgs, DumpFormat};
 pub use survey::SurveyArgs;
 pub use values::{AttachArg, Format, LabelsArg, ReturnsArg, UnitArg};
 use values::{buckets, descriptor, id, inherited_descriptor, linear, starts};
+pub use verify::VerifyArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +40,7 @@ Examples:
   rlat list 'sys_enter_*read*'  what can be traced
   rlat dump 1234                the programs that `rlat 1234` would load
   rlat asm p.s -o p.o           programs from text to an object file; rlat disasm p.o: back
+  rlat verify p.s               what the verifier says about them, and what it means
   rlat check                    whether rlat can work here, and what is missing
 
 Ctrl-C ends the measurement early and prints what there is; a second one quits.
@@ -88,6 +91,11 @@ pub enum Command {
     Asm(AsmArgs),
     /// Shows the programs in an object file
     Disasm(DisasmArgs),
+    /// Asks this kernel's verifier about the programs in a file, and explains what it says
+    ///
+    /// Maps are created from their definitions, and each program is loaded and let go of: nothing is attached.
+    /// Exit code 0 when all are accepted, 5 when one is refused.
+    Verify(VerifyArgs),
     /// Tells what the tracing costs here: each call, a process, or a command
     Cost(CostArgs),
     /// Shows the version, the kernel, the architecture and the distribution

@@ -19,6 +19,7 @@ mod ready;
 mod run_statistics;
 mod signals;
 mod survey;
+mod verify;
 mod version;
 mod window;
 
@@ -41,6 +42,7 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
         Some(Command::Dump(args)) => dump::dump(args),
         Some(Command::Asm(args)) => asm::asm(args),
         Some(Command::Disasm(args)) => disasm::disasm(args),
+        Some(Command::Verify(args)) => verify::verify(args).map(|code| exit_code = code),
         Some(Command::Cost(args)) => cost::cost(args).map(|code| exit_code = code),
         Some(Command::CalibrationCaller(args)) => {
             return u8::from(be_caller(args.cpu).is_err());

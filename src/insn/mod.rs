@@ -21,6 +21,7 @@ mod disasm;
 mod helper;
 mod helper_names;
 mod instruction;
+mod link;
 pub(crate) mod module;
 pub mod opcode;
 mod program;
@@ -37,6 +38,7 @@ pub use helper_names::{helper_name, helper_number};
 pub use instruction::{
     Imm64, Insn, Operand, SignedBits, SignedOp, SwapBits, SwapTo, Width, encode,
 };
+pub use link::{FunctionAt, Linked, Unlinkable};
 pub use module::{
     MapDefinition, Module, Reference, Section, Target, map_type_name, map_type_number,
 };

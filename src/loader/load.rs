@@ -15,10 +15,10 @@ use nix::errno::Errno;
 
 use super::refusal;
 use super::sys::{self, DebugTables, LogBuffer, LogLevel, ProgramSpec, ProgramType};
-use super::verifier::{self, VerifierError};
 use crate::btf::{Lines, Linkage, SourceFile, Types};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{Endianness, Program, Section, encode};
+use crate::verifier::{self, Listing, VerifierError};
 
 /// The clock helper is only for programs whose license is compatible with the GPL; this string is
 /// one of those that `include/linux/license.h` lists.
@@ -110,7 +110,9 @@ pub fn verifier_log(
 ) -> Result<String> {
     let code = link(program, maps)?;
     match logged(spec(program, program_type, &code), LogLevel::EveryPath) {
-        (Ok(_), log) => Ok(verifier::annotate(program, &String::from_utf8_lossy(&log.bytes))),
+        (Ok(_), log) => {
+            Ok(verifier::annotate(&Listing::of(program), &String::from_utf8_lossy(&log.bytes)))
+        }
         (Err(errno), log) => Err(explain(errno, program, &log)),
     }
 }
@@ -130,7 +132,7 @@ fn spec<'a>(program: &'a Program, program_type: ProgramType, code: &'a [u8]) -> 
     ProgramSpec { program_type, code, license: LICENSE, name: program.name() }
 }
 
-fn quiet(load: impl Fn() -> nix::Result<OwnedFd>) -> nix::Result<OwnedFd> {
+pub(super) fn quiet(load: impl Fn() -> nix::Result<OwnedFd>) -> nix::Result<OwnedFd> {
     for _ in 1..TRIES {
         match refusal::with_memlock(&load) {
             Err(Errno::EAGAIN) => {}
@@ -154,26 +156,34 @@ fn described(spec: ProgramSpec<'_>, program: &Program) -> nix::Result<OwnedFd> {
 }
 
 /// Loads with a log, in a larger buffer as long as the log did not fit.
-fn logged(spec: ProgramSpec<'_>, level: LogLevel) -> (nix::Result<OwnedFd>, LogBuffer) {
+fn logged(spec: ProgramSpec<'_>, level: LogLevel) -> Logged {
+    with_log(level, |level, bytes| sys::prog_load_logged(spec, level, bytes))
+}
+
+/// What loading with a log of a level, in a buffer of some bytes, gives.
+type Logged = (nix::Result<OwnedFd>, LogBuffer);
+
+/// The same for whatever loads.
+pub(super) fn with_log(level: LogLevel, load: impl Fn(LogLevel, u32) -> Logged) -> Logged {
     let mut bytes = FIRST_LOG_BYTES;
     loop {
-        let (result, log) = sys::prog_load_logged(spec, level, bytes);
+        let (result, log) = load(level, bytes);
         if result.as_ref().err() != Some(&Errno::ENOSPC) {
             return (result, log);
         }
-        if bytes == LARGEST_LOG_BYTES {
-            return (result, with_the_end(spec, log));
-        }
         let wanted = u32::try_from(log.true_size).unwrap_or(u32::MAX);
+        if bytes == LARGEST_LOG_BYTES || wanted > LARGEST_LOG_BYTES {
+            return (result, with_the_end(load, log));
+        }
         bytes = wanted.max(bytes * 2).min(LARGEST_LOG_BYTES);
     }
 }
 
 /// A log that is too long for any buffer keeps its end from Linux 6.4 on. Before, it keeps its
 /// beginning, and the message at the end has to be asked for without the way there.
-fn with_the_end(spec: ProgramSpec<'_>, mut log: LogBuffer) -> LogBuffer {
+fn with_the_end(load: impl Fn(LogLevel, u32) -> Logged, mut log: LogBuffer) -> LogBuffer {
     if log.true_size == 0 {
-        let (_, end) = sys::prog_load_logged(spec, LogLevel::Messages, FIRST_LOG_BYTES);
+        let (_, end) = load(LogLevel::Messages, FIRST_LOG_BYTES);
         let whole_lines = log.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         log.bytes.truncate(whole_lines);
         log.bytes.extend(end.bytes);

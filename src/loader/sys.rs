@@ -146,6 +146,41 @@ pub fn map_create(spec: MapSpec<'_>) -> Result<MapFd> {
     })
 }
 
+/// What a map of any type is created from, by numbers as a file has them.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyMapSpec<'a> {
+    /// Of `enum bpf_map_type`.
+    pub type_number: u32,
+    /// Bytes of a key.
+    pub key_size: u32,
+    /// Bytes of a value.
+    pub value_size: u32,
+    /// How many values at most.
+    pub max_entries: u32,
+    /// `BPF_F_...`
+    pub flags: u32,
+    /// Shown by bpftool, cut to 15 bytes.
+    pub name: &'a str,
+}
+
+/// Creates a map that programs refer to, and that is not used from here.
+///
+/// # Errors
+/// As [`map_create`].
+pub fn map_create_any(spec: AnyMapSpec<'_>) -> Result<OwnedFd> {
+    let mut attr = MapCreateAttr {
+        map_type: spec.type_number,
+        key_size: spec.key_size,
+        value_size: spec.value_size,
+        max_entries: spec.max_entries,
+        map_flags: spec.flags,
+        map_name: object_name(spec.name),
+        ..MapCreateAttr::default()
+    };
+    // SAFETY: the attribute is the one that BPF_MAP_CREATE reads, and it holds no pointer.
+    own(unsafe { bpf(BPF_MAP_CREATE, &mut attr) }?)
+}
+
 #[repr(C)]
 struct MapElemAttr {
     map_fd: u32,
@@ -374,16 +409,66 @@ pub fn prog_load_logged(
     (result, LogBuffer { bytes, true_size: attr.log_true_size as usize })
 }
 
+/// A program of any type, by numbers as a file has them.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyProgramSpec<'a> {
+    /// Of `enum bpf_prog_type`.
+    pub type_number: u32,
+    /// Of `enum bpf_attach_type`, 0 where the type needs none.
+    pub attach_type: u32,
+    /// `BPF_F_...` for programs.
+    pub flags: u32,
+    /// The encoded instructions, in native byte order.
+    pub code: &'a [u8],
+    /// Which helpers the verifier allows depends on it.
+    pub license: &'a CStr,
+    /// Shown by bpftool, cut to 15 bytes.
+    pub name: &'a str,
+}
+
+/// Loads a program of any type; with a log as [`prog_load_logged`], or without.
+pub fn prog_load_any(
+    spec: AnyProgramSpec<'_>,
+    log: Option<(LogLevel, u32)>,
+) -> (Result<OwnedFd>, LogBuffer) {
+    let mut bytes = vec![0; log.map_or(0, |(_, bytes)| bytes as usize)];
+    let mut attr = ProgLoadAttr {
+        prog_type: spec.type_number,
+        expected_attach_type: spec.attach_type,
+        prog_flags: spec.flags,
+        ..ProgLoadAttr::default()
+    };
+    if let Some((level, log_bytes)) = log {
+        attr.log_level = level as u32;
+        attr.log_size = log_bytes;
+        attr.log_buf = bytes.as_mut_ptr() as u64;
+    }
+    let (result, attr) = prog_load_code(spec.code, spec.license, spec.name, attr);
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    bytes.truncate(end);
+    (result, LogBuffer { bytes, true_size: attr.log_true_size as usize })
+}
+
 /// The caller fills in the log and the tables; their buffers must outlive the call.
 fn prog_load_with(
     spec: ProgramSpec<'_>,
     mut attr: ProgLoadAttr,
 ) -> (Result<OwnedFd>, ProgLoadAttr) {
     (attr.prog_type, attr.expected_attach_type, attr.attach_btf_id) = spec.program_type.numbers();
-    attr.insn_cnt = (spec.code.len() / 8) as u32;
-    attr.insns = spec.code.as_ptr() as u64;
-    attr.license = spec.license.as_ptr() as u64;
-    attr.prog_name = object_name(spec.name);
+    prog_load_code(spec.code, spec.license, spec.name, attr)
+}
+
+/// The caller fills in the type, too.
+fn prog_load_code(
+    code: &[u8],
+    license: &CStr,
+    name: &str,
+    mut attr: ProgLoadAttr,
+) -> (Result<OwnedFd>, ProgLoadAttr) {
+    attr.insn_cnt = (code.len() / 8) as u32;
+    attr.insns = code.as_ptr() as u64;
+    attr.license = license.as_ptr() as u64;
+    attr.prog_name = object_name(name);
     // SAFETY: the attribute is the one that BPF_PROG_LOAD reads; code and license are borrowed for
     // the call, and so are the log's buffer and the tables by the caller, each as long as its size
     // says (0 without them).

@@ -23,6 +23,7 @@ pub mod rows;
 pub mod survey;
 pub mod text;
 pub mod utc;
+pub mod verdict;
 
 use std::time::{Duration, SystemTime};
 
