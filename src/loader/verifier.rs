@@ -166,7 +166,7 @@ const BOOKKEEPING: [&str; 18] = [
     "stack depth ",
     "stack use/def ",
     "subprog",
-    "frame ",
+    "frame 0: ",
     "max_states_per_insn ",
     "from ",
     "last_idx ",
@@ -323,7 +323,13 @@ mod tests {
         for state in ["R0=inv1 R10=fp0", "R1_w=ctx(off=0)", "12: safe", "from 3 to 9: R0=0"] {
             assert_eq!(LogLine::classify(state), LogLine::Bookkeeping, "{state}");
         }
-        for message in ["R2 !read_ok", "R0 invalid mem access 'scalar'", "back-edge from insn 1"] {
+        assert_eq!(LogLine::classify("frame 0: propagating r8"), LogLine::Bookkeeping);
+        for message in [
+            "frame pointer is read only",
+            "R2 !read_ok",
+            "R0 invalid mem access 'scalar'",
+            "back-edge from insn 1",
+        ] {
             assert_eq!(LogLine::classify(message), LogLine::Message(message));
         }
     }
