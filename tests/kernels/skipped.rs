@@ -45,6 +45,11 @@ fn only_exit_seen(report: &Report) -> u64 {
         .sum()
 }
 
+/// Calls of which neither end was seen, if nobody else made such calls: skipped entries whose exit was not seen.
+fn unseen(report: &Report) -> u64 {
+    skipped(report, "entry").saturating_sub(only_exit_seen(report))
+}
+
 #[test]
 fn what_others_make_the_kernel_skip_is_told_to_the_last_call() {
     if !can_measure() {
@@ -53,7 +58,7 @@ fn what_others_make_the_kernel_skip_is_told_to_the_last_call() {
     let report = measure_beside_map_readers("--attach=tracepoint");
     println!("{report}");
     let seen = report.ledger.entered;
-    let unseen = skipped(&report, "entry") - only_exit_seen(&report).min(skipped(&report, "entry"));
+    let unseen = unseen(&report);
     assert!(seen <= CALLS, "{report}");
     if kernel_version().unwrap() < (6, 7) {
         let unknown = "unknown, this kernel does not count them: calls can be missing unnoticed";
@@ -78,4 +83,31 @@ fn the_raw_tracepoints_lose_nothing_to_others() {
     let report = measure_beside_map_readers("--attach=raw");
     assert_eq!((report.ledger.recorded, report.ledger.lost), (CALLS, 0), "{report}");
     assert!(!report.was_disturbed(), "{report}");
+}
+
+/// Threads of the measured process on one CPU, which preempt each other wherever the kernel lets them: from
+/// Linux 7.2 on also inside of our programs, and then the kernel skips these for the others.
+#[test]
+fn what_threads_lose_that_compete_for_a_cpu_is_told() {
+    if !can_measure() {
+        return;
+    }
+    const THREADS: u64 = 4;
+    const EACH: u64 = 10_000;
+    let cpus = allowed();
+    pin(0, *cpus.last().unwrap());
+    for option in ["--attach=tracepoint", "--attach=raw"] {
+        let mut workload = Workload::start(["reads", &EACH.to_string(), &THREADS.to_string()]);
+        pin(workload.pid, cpus[0]);
+        let rlat = Rlat::measure_with(&[option, &workload.pid.to_string()]);
+        workload.carry_out();
+        let report = rlat.interrupt();
+        let (made, seen, unseen) = (THREADS * EACH, report.ledger.entered, unseen(&report));
+        println!("competing, {option}: {made} made, {unseen} unseen by count, {report}");
+        assert!(seen <= made, "{option}: {report}");
+        if kernel_version().unwrap() < (6, 7) && option == "--attach=tracepoint" {
+            continue;
+        }
+        assert!(seen + unseen >= made, "{option}: {} are untold: {report}", made - seen - unseen);
+    }
 }
