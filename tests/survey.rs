@@ -78,7 +78,7 @@ impl Survey {
 }
 
 fn start_survey(pid: u32) -> Rlat {
-    Rlat::with_open_window(&mut rlat(["survey", "-d", "0", &pid.to_string()]))
+    Rlat::with_open_window(&mut rlat(["survey", "-v", "-d", "0", &pid.to_string()]))
 }
 
 fn finish(ended: &Ended) -> Survey {
