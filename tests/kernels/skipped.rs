@@ -29,6 +29,10 @@ fn measure_beside_map_readers(option: &str) -> Report {
     rlat.interrupt()
 }
 
+/// The threads that compete, and the calls of each.
+const THREADS: u64 = 4;
+const EACH: u64 = 10_000;
+
 /// How often the kernel skipped that program; 0 where the report says nothing of it.
 fn skipped(report: &Report, program: &str) -> u64 {
     let beginning = format!("missed runs: the kernel skipped the {program} program ");
@@ -92,8 +96,6 @@ fn what_threads_lose_that_compete_for_a_cpu_is_told() {
     if !can_measure() {
         return;
     }
-    const THREADS: u64 = 4;
-    const EACH: u64 = 10_000;
     let cpus = allowed();
     pin(0, *cpus.last().unwrap());
     for option in ["--attach=tracepoint", "--attach=raw"] {

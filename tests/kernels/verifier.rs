@@ -181,12 +181,9 @@ fn its_log_leads_to_the_instruction_at_fault() {
     let maps = [("array", array.number())];
     for Wrong { program, may } in registers_and_stack().into_iter().chain(ways_calls_and_maps()) {
         let name = program.name().to_owned();
-        let error = match load(&program, ProgramType::Tracepoint, &maps) {
-            Err(error) => error,
-            Ok(_) => {
-                assert!(may == May::BeAccepted, "{name} was accepted");
-                continue;
-            }
+        let Err(error) = load(&program, ProgramType::Tracepoint, &maps) else {
+            assert!(may == May::BeAccepted, "{name} was accepted");
+            continue;
         };
         assert_eq!(error.kind, Kind::Rejected, "{name}: {error}");
         let Cause::Verifier(verifier) = &error.cause else { panic!("{name}: {error}") };
