@@ -79,7 +79,7 @@ impl Inside {
     fn measure(namespace_of: u32, args: &[&str]) -> Self {
         let mut nsenter = Command::new("nsenter");
         nsenter
-            .args(["--target", &namespace_of.to_string(), "--pid", "--mount"])
+            .args(["--target", &namespace_of.to_string(), "--pid", "--mount", "--"])
             .args([RLAT, "-d", "0"])
             .args(args);
         let nsenter = Rlat::with_open_window(&mut nsenter);
