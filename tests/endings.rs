@@ -216,7 +216,7 @@ fn programs() -> Vec<u32> {
 
 /// rlat, and the ids of the programs that it has loaded and attached.
 fn measure_with_programs(pid: u32) -> (Rlat, Vec<u32>) {
-    let mut rlat = Rlat::measure(pid);
+    let mut rlat = Rlat::measure_with(&["-v", &pid.to_string()]);
     let loaded: Vec<u32> = ["rlat_read_enter", "rlat_read_exit", "rlat_thread_end"]
         .iter()
         .map(|name| {

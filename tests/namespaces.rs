@@ -38,7 +38,7 @@ impl Contained {
     fn start<const N: usize>(args: [&str; N]) -> Self {
         let mut unshare = Command::new("unshare");
         unshare
-            .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args(["--pid", "--fork", "--mount-proc"])
             .args(["sh", "-c", "\"$@\"; exec sleep infinity", "sh"])
             .arg(workload_path())
             .args(args);
@@ -60,6 +60,13 @@ impl Contained {
     }
 }
 
+impl Drop for Contained {
+    fn drop(&mut self) {
+        // With the first process of a namespace all others in it end.
+        send(Signal::SIGKILL, self.shell);
+    }
+}
+
 /// rlat in the PID namespace of some process, with the /proc of that.
 struct Inside {
     /// Its parent, nsenter(1), which ends with its exit code.
@@ -72,8 +79,8 @@ impl Inside {
     fn measure(namespace_of: u32, args: &[&str]) -> Self {
         let mut nsenter = Command::new("nsenter");
         nsenter
-            .args(["--target", &namespace_of.to_string(), "--pid", "--mount"])
-            .args([RLAT, "-v", "-d", "0"])
+            .args(["--target", &namespace_of.to_string(), "--pid", "--mount", "--"])
+            .args([RLAT, "-d", "0"])
             .args(args);
         let nsenter = Rlat::with_open_window(&mut nsenter);
         Self { pid: child_of(nsenter.pid()), nsenter }

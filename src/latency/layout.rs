@@ -21,6 +21,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::histogram::log2::RECORDED_BUCKETS;
+use crate::insn::Endianness;
 use crate::maps::Plain;
 
 /// The map with the window's flag, and how many slots are taken.
@@ -221,25 +222,25 @@ pub enum SlotState {
 impl Plain for Slot {
     const BYTES: usize = 48;
 
-    fn write(&self, bytes: &mut [u8]) {
-        self.owner.write(&mut bytes[0..8]);
-        self.start_ns.write(&mut bytes[8..16]);
-        self.held_ns.write(&mut bytes[16..24]);
-        self.argument.write(&mut bytes[24..32]);
-        self.tid.write(&mut bytes[32..36]);
-        self.pid.write(&mut bytes[36..40]);
-        self.call.write(&mut bytes[40..48]);
+    fn write_in(&self, order: Endianness, bytes: &mut [u8]) {
+        self.owner.write_in(order, &mut bytes[0..8]);
+        self.start_ns.write_in(order, &mut bytes[8..16]);
+        self.held_ns.write_in(order, &mut bytes[16..24]);
+        self.argument.write_in(order, &mut bytes[24..32]);
+        self.tid.write_in(order, &mut bytes[32..36]);
+        self.pid.write_in(order, &mut bytes[36..40]);
+        self.call.write_in(order, &mut bytes[40..48]);
     }
 
-    fn read(bytes: &[u8]) -> Self {
+    fn read_in(order: Endianness, bytes: &[u8]) -> Self {
         Self {
-            owner: u64::read(&bytes[0..8]),
-            start_ns: u64::read(&bytes[8..16]),
-            held_ns: u64::read(&bytes[16..24]),
-            argument: u64::read(&bytes[24..32]),
-            tid: u32::read(&bytes[32..36]),
-            pid: u32::read(&bytes[36..40]),
-            call: u64::read(&bytes[40..48]),
+            owner: u64::read_in(order, &bytes[0..8]),
+            start_ns: u64::read_in(order, &bytes[8..16]),
+            held_ns: u64::read_in(order, &bytes[16..24]),
+            argument: u64::read_in(order, &bytes[24..32]),
+            tid: u32::read_in(order, &bytes[32..36]),
+            pid: u32::read_in(order, &bytes[36..40]),
+            call: u64::read_in(order, &bytes[40..48]),
         }
     }
 }
@@ -264,13 +265,39 @@ mod tests {
     fn a_slot_is_written_where_instructions_look_for_it() {
         let slot =
             Slot { owner: 10, start_ns: 11, held_ns: 22, argument: 33, tid: 44, pid: 55, call: 66 };
+        for order in [Endianness::Little, Endianness::Big] {
+            let mut bytes = [0; Slot::BYTES];
+            slot.write_in(order, &mut bytes);
+            let at = |offset: i16| u64::read_in(order, &bytes[offset as usize..][..8]);
+            let fields = [Slot::OWNER, Slot::START_NS, Slot::HELD_NS, Slot::ARGUMENT, Slot::CALL];
+            assert_eq!(fields.map(at), [10, 11, 22, 33, 66]);
+            // Programs write both ids as numbers of 32 bits.
+            let ids = [0, 4].map(|at| u32::read_in(order, &bytes[Slot::IDS as usize + at..][..4]));
+            assert_eq!(ids, [44, 55]);
+            assert_eq!(Slot::read_in(order, &bytes), slot);
+        }
         let mut bytes = [0; Slot::BYTES];
         slot.write(&mut bytes);
-        let at = |offset: i16| u64::read(&bytes[offset as usize..][..8]);
-        let fields = [Slot::OWNER, Slot::START_NS, Slot::HELD_NS, Slot::ARGUMENT, Slot::CALL];
-        assert_eq!(fields.map(at), [10, 11, 22, 33, 66]);
-        assert_eq!(bytes[Slot::IDS as usize..][..4], 44_u32.to_ne_bytes());
         assert_eq!(Slot::read(&bytes), slot);
+    }
+
+    #[test]
+    fn a_region_is_read_by_words_in_either_order() {
+        for order in [Endianness::Little, Endianness::Big] {
+            let mut bytes = vec![0; region_words(0) * 8];
+            let mut write = |offset: i16, value: u64| {
+                value.write_in(order, &mut bytes[offset as usize..][..8]);
+            };
+            write(Counter::Entered.offset(), 1 << 40);
+            write(ERRNOS_OFFSET + 8 * 11, 3);
+            write(BUCKETS_OFFSET + 8 * 5, 7);
+            let words = bytes.chunks_exact(8).map(|word| AtomicU64::new(u64::read_in(order, word)));
+            let words: Vec<AtomicU64> = words.collect();
+            let region = Region::new(&words);
+            assert_eq!(region.get(Counter::Entered), 1 << 40);
+            assert_eq!(region.errnos().nth(11), Some(3));
+            assert_eq!(region.buckets().position(|count| count == 7), Some(5));
+        }
     }
 
     #[test]

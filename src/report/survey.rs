@@ -11,7 +11,9 @@ use std::fmt::{self, Write as _};
 
 use super::escape::escape;
 use super::numbers::{grouped, short_time, time};
-use super::text::{calls, closed_by, equation, imbalance, lost, skipped_programs, unfollowed};
+use super::text::{
+    QUIETER, calls, closed_by, equation, imbalance, lost, skipped_programs, unfollowed,
+};
 use crate::latency::Elapsed;
 use crate::survey::layout::BUCKET_K;
 use crate::survey::{Findings, InFlight, SurveyedCall};
@@ -79,7 +81,7 @@ impl fmt::Display for Text<'_> {
             unfollowed(f, children)?;
         }
         match findings.missed_runs {
-            Some(missed) => skipped_programs(f, missed),
+            Some(missed) => skipped_programs(f, missed, QUIETER),
             None => writeln!(f, "missed runs: unknown, the kernel did not say"),
         }
     }

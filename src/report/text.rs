@@ -27,8 +27,14 @@ pub(super) const PERCENTILES: [(&str, u64); 4] =
 
 /// What keeps the kernel from running a program: another tracer's, or, from Linux 7.2 on, any thread
 /// that was preempted inside of the same program on the same CPU.
-const QUIETER: &str =
+pub(super) const QUIETER: &str =
     "measure again while fewer threads compete for the CPUs and no other tracer runs";
+
+/// What helps most where programs were skipped: whoever is inside of bpf(2) on a map turns off those that are
+/// attached through perf on that CPU, but not those on raw tracepoints (`bpf_disable_instrumentation` in
+/// `include/linux/bpf.h`; docs/kernels.md has what that costs).
+const ON_RAW: &str = "measure again with `--attach raw`, if that was not used, or while fewer threads \
+                      compete for the CPUs and no other tracer runs";
 
 /// What helps when the store of starts is full.
 const FEWER_CALLS: &str = "measure fewer calls at once, those on one descriptor for example";
@@ -399,11 +405,15 @@ fn missed_runs(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         let what = "unknown, this kernel does not count them: calls can be missing unnoticed";
         return writeln!(f, "missed runs: {what}");
     };
-    skipped_programs(f, missed)
+    skipped_programs(f, missed, ON_RAW)
 }
 
-/// How often the kernel skipped which program, if it did.
-pub(super) fn skipped_programs(f: &mut fmt::Formatter<'_>, missed: MissedRuns) -> fmt::Result {
+/// How often the kernel skipped which program, if it did, and what to do `next`.
+pub(super) fn skipped_programs(
+    f: &mut fmt::Formatter<'_>,
+    missed: MissedRuns,
+    next: &str,
+) -> fmt::Result {
     if missed.total() == 0 {
         return Ok(());
     }
@@ -430,7 +440,7 @@ pub(super) fn skipped_programs(f: &mut fmt::Formatter<'_>, missed: MissedRuns) -
             )?;
         }
     }
-    writeln!(f, "  next: {QUIETER}")
+    writeln!(f, "  next: {next}")
 }
 
 fn in_flight(f: &mut fmt::Formatter<'_>, call: &Call) -> fmt::Result {

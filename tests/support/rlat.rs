@@ -37,24 +37,30 @@ pub(crate) struct Ended {
 impl Rlat {
     /// Measures the process until it is told to end, or the process does.
     pub(crate) fn measure(pid: u32) -> Self {
-        Self::with_open_window(&mut rlat(["-v", "-d", "0", &pid.to_string()]))
+        Self::with_open_window(&mut rlat(["-d", "0", &pid.to_string()]))
     }
 
     /// The same for one descriptor of the process.
     pub(crate) fn measure_descriptor(pid: u32, fd: u32) -> Self {
-        Self::with_open_window(&mut rlat(["-v", "-d", "0", &pid.to_string(), &fd.to_string()]))
+        Self::with_open_window(&mut rlat(["-d", "0", &pid.to_string(), &fd.to_string()]))
     }
 
     /// Starts a measurement with these arguments until it is interrupted, and returns when its window is
     /// open.
     pub(crate) fn measure_with(args: &[&str]) -> Self {
-        Self::with_open_window(rlat(["-v", "-d", "0"]).args(args))
+        Self::with_open_window(rlat(["-d", "0"]).args(args))
     }
 
-    /// Runs a command that becomes `rlat -v`, and returns when its window is open.
+    /// Runs a command that becomes rlat, and returns when its window is open.
     pub(crate) fn with_open_window(command: &mut Command) -> Self {
+        let is_survey = command.get_args().any(|arg| arg == "survey");
         let mut rlat = Self::spawn(command.stdout(Stdio::piped()));
-        rlat.wait_for_window();
+        if is_survey {
+            // With -v it says so; it has no line `ready`.
+            rlat.said("the window opened");
+        } else {
+            rlat.wait_for_window();
+        }
         rlat
     }
 
@@ -69,7 +75,7 @@ impl Rlat {
     }
 
     pub(crate) fn wait_for_window(&mut self) {
-        self.said("the window opened");
+        self.said("ready");
     }
 
     /// Waits until it says something on standard error that begins so, and returns how it goes on.

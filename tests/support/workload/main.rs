@@ -12,6 +12,7 @@
 //! workload mixed CALLS           at each order, CALLS calls on one descriptor, twice as many on
 //!                                another and three times as many on a third, in turn
 //! workload preads CALLS THREADS  the same calls of pread64(): a pool of threads that share a descriptor
+//! workload maps                  from the first order on, reads a map through bpf(2) until it is ended
 //! workload ring                  has an io_uring, if the kernel lets it: it reports that
 //! workload input THREADS         from the first order on, THREADS threads read standard input, a
 //!                                byte a call, until its end
@@ -56,6 +57,7 @@ fn main() {
         ["preads", calls, threads] => by_threads(number(calls), number(threads), |zero| {
             zero.read_exact_at(&mut [0], 0).unwrap();
         }),
+        ["maps"] => maps(),
         ["ring"] => ring(),
         ["input", threads] => input(number(threads)),
         ["handler"] => handler(),
@@ -186,6 +188,15 @@ fn mixed(calls: usize) {
             }
         }
         orders.done();
+    }
+}
+
+fn maps() {
+    let map = rlat::maps::HashMap::<u32, u64>::create("workload", 4).unwrap();
+    map.set(&1, &1).unwrap();
+    let _orders = Orders::ready();
+    loop {
+        map.get(&1).unwrap();
     }
 }
 

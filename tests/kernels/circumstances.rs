@@ -1,0 +1,118 @@
+//! Hosts that are not as usual. `tests/kernels/run` boots kernels so.
+
+use std::fs;
+
+use nix::sys::resource::{Resource, getrlimit};
+use rlat::maps::cpus;
+
+use crate::counted::exact_without_options;
+use crate::features::check;
+use crate::support::{Workload, rlat};
+
+/// Whether the harness has set that up.
+pub(crate) fn is_set_up(circumstance: &str) -> bool {
+    std::env::var("RLAT_CIRCUMSTANCE")
+        .is_ok_and(|names| names.split(',').any(|n| n == circumstance))
+}
+
+fn lockdown() -> String {
+    let modes = fs::read_to_string("/sys/kernel/security/lockdown").unwrap();
+    modes.split_once('[').unwrap().1.split_once(']').unwrap().0.to_owned()
+}
+
+fn answer(about: &str) -> String {
+    let (answers, _) = check();
+    answers.into_iter().find(|(one, _)| one == about).unwrap().1
+}
+
+#[test]
+fn lockdown_integrity_takes_nothing_away() {
+    if !is_set_up("integrity") {
+        return;
+    }
+    assert_eq!(lockdown(), "integrity");
+    exact_without_options();
+    assert_eq!(answer("kernel reads"), "yes");
+    assert_eq!(check().1, 0);
+}
+
+#[test]
+fn lockdown_confidentiality_leaves_the_raw_tracepoints() {
+    if !is_set_up("confidentiality") {
+        return;
+    }
+    assert_eq!(lockdown(), "confidentiality");
+    exact_without_options();
+    assert_eq!((answer("tracefs"), answer("kernel reads")), ("no".to_owned(), "no".to_owned()));
+    assert_eq!(answer("raw tracepoints"), "yes");
+    assert_eq!(check().1, 0);
+
+    let workload = Workload::start(["reads", "1", "1"]);
+    let pid = workload.pid.to_string();
+    // It says what is missing: where it works all the same, and where it cannot.
+    let output = rlat(["-d", "1ms", &pid]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("rlat: note: ") && said.contains("no tracefs to use"), "{said}");
+    assert!(said.contains("programs may not read the kernel's memory here"), "{said}");
+    // The kernel lacks the one; the other it refuses.
+    for (options, code) in [(["--fd", "3"], 4), (["--attach", "tracepoint"], 3)] {
+        let output = rlat(["-d", "1ms", &pid]).args(options).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains("\n  next: "), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn without_tracefs_it_is_mounted_for_rlat_alone() {
+    if !is_set_up("no-tracefs") {
+        return;
+    }
+    let mounts = || fs::read_to_string("/proc/mounts").unwrap();
+    assert!(!mounts().contains("tracefs"), "{}", mounts());
+    exact_without_options();
+    assert_eq!((answer("tracefs"), answer("syscall tracepoints")), ("yes".into(), "yes".into()));
+    assert!(!mounts().contains("tracefs"), "{}", mounts());
+}
+
+/// The harness passes how many are possible, and which are online.
+#[test]
+fn the_cpus_are_as_set_up() {
+    let Ok(expected) = std::env::var("RLAT_CPUS") else { return };
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    assert_eq!(format!("{},{}", cpus::possible_count().unwrap(), online.trim()), expected);
+}
+
+#[test]
+fn a_limit_of_64_kib_of_locked_memory_is_raised() {
+    if !is_set_up("memlock") {
+        return;
+    }
+    let (soft, _) = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
+    assert_eq!(soft, 64 << 10);
+    exact_without_options();
+}
+
+/// As on a host whose init is systemd of these days.
+#[test]
+fn there_are_control_groups_of_version_2_only() {
+    if !is_set_up("cgroup2-only") {
+        return;
+    }
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let kinds: Vec<&str> = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(2))
+        .filter(|k| k.starts_with("cgroup"))
+        .collect();
+    assert_eq!(kinds, ["cgroup2"]);
+    let workload = Workload::start(["reads", "300", "1"]);
+    let group = "/sys/fs/cgroup/rlat-test";
+    fs::create_dir(group).unwrap();
+    fs::write(format!("{group}/cgroup.procs"), workload.pid.to_string()).unwrap();
+    let mut workload = workload;
+    let rlat = crate::support::Rlat::measure_with(&["--cgroup", group]);
+    workload.carry_out();
+    assert_eq!(rlat.interrupt().ledger.recorded, 300);
+}
