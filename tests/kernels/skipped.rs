@@ -93,7 +93,6 @@ fn the_raw_tracepoints_lose_nothing_to_others() {
     }
     assert_eq!((report.ledger.recorded, report.ledger.lost), (CALLS, 0), "{report}");
     assert!(!report.was_disturbed(), "{report}");
-}");
 }
 
 /// Threads of the measured process on one CPU, which preempt each other wherever the kernel lets them: from
