@@ -1,6 +1,6 @@
 //! A process that reads a map through bpf(2) in a loop makes the kernel skip programs on its CPU: those that
 //! are attached through perf, if the kernel is fully preemptible. What that cost is told; on the raw
-//! tracepoints it costs nothing.
+//! tracepoints it costs nothing before Linux 7.2.
 
 use rlat::loader::kernel_version;
 
@@ -85,6 +85,12 @@ fn the_raw_tracepoints_lose_nothing_to_others() {
         return;
     }
     let report = measure_beside_map_readers("--attach=raw");
+    if kernel_version().unwrap() >= (7, 2) {
+        // There programs can be preempted, and the readers' own calls pass the raw tracepoints, too.
+        let told = report.ledger.entered + unseen(&report);
+        assert!(told >= CALLS, "{} are untold: {report}", CALLS - told);
+        return;
+    }
     assert_eq!((report.ledger.recorded, report.ledger.lost), (CALLS, 0), "{report}");
     assert!(!report.was_disturbed(), "{report}");
 }

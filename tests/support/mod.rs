@@ -32,6 +32,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether rlat can measure here. If not, the reason is printed.
 pub(crate) fn can_measure() -> bool {
+    if std::env::var_os("RLAT_REQUIRE_BPF").is_some() {
+        return true; // The test fails where it cannot.
+    }
     static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     let refusal = REFUSAL.get_or_init(|| {
         let own = std::process::id().to_string();
