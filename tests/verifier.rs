@@ -125,7 +125,7 @@ fn version() -> String {
     format!("{major}.{minor}")
 }
 
-/// Whether this kernel is known to take the program.
+/// Whether this kernel is known to take the program. What takes long has a log of few kernels.
 fn is_accepted_here(example: &Example) -> bool {
     let logs = folder().join("logs").join(version());
     !example.needs_cap_bpf_alone()

@@ -112,7 +112,7 @@ impl<'a> Survey<'a> {
     /// What the verifier writes about each program, with our comments: loads them once more.
     ///
     /// # Errors
-    /// As [`verifier_log`].
+    /// As [`verifier_log`](crate::loader::verifier_log).
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
         let maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
         let own = [&self.enter.0, &self.exit.0, &self.thread_end.0].into_iter();
