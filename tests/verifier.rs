@@ -94,21 +94,15 @@ impl Example {
         Some((errno, log.bytes))
     }
 
-    /// Whether a refusal is understood: the kind of mistake, and the instruction.
-    fn assert_understood(&self, refusal: &VerifierError, context: &str) {
-        let name = &self.name;
+    /// What is not understood about a refusal: the kind of mistake, or the instruction.
+    fn misunderstood(&self, refusal: &VerifierError) -> Option<String> {
         let found = refusal.finding.as_ref().map(|finding| finding.name);
-        assert_eq!(
-            found,
-            Some(self.title.as_str()),
-            "{name}: {context}\n{refusal}\n{}",
-            refusal.log
-        );
         let slot = refusal.fault.as_ref().map(|fault| fault.slot);
         // Without a mark, it may or may not name one.
-        if self.wrong.is_some() {
-            assert_eq!(slot, self.wrong, "{name}: {context}\n{refusal}\n{}", refusal.log);
-        }
+        let right_slot = self.wrong.is_none() || slot == self.wrong;
+        let right = found == Some(self.title.as_str()) && right_slot;
+        (!right)
+            .then(|| format!("{}: {found:?} at {slot:?}: {refusal}\n{}", self.name, refusal.log))
     }
 }
 
@@ -125,12 +119,11 @@ fn version() -> String {
     format!("{major}.{minor}")
 }
 
-/// Whether this kernel is known to take the program.
+/// Whether this kernel is known to take the program. What takes long has a log of few kernels.
 fn is_accepted_here(example: &Example) -> bool {
     let logs = folder().join("logs").join(version());
-    !example.needs_cap_bpf_alone()
-        && logs.is_dir()
-        && !logs.join(format!("{}.log", example.name)).is_file()
+    let always = example.needs_cap_bpf_alone() || example.name.starts_with("too_many");
+    !always && logs.is_dir() && !logs.join(format!("{}.log", example.name)).is_file()
 }
 
 #[test]
@@ -191,14 +184,15 @@ fn logs_of_all_kernels_are_understood() {
     if std::env::var_os("RLAT_BLESS").is_some() {
         bless(&examples);
     }
-    let mut kernels = 0;
+    let (mut kernels, mut wrong) = (0, Vec::new());
     for kernel in fs::read_dir(folder().join("logs")).unwrap() {
         let kernel = kernel.unwrap().path();
         kernels += 1;
         for example in &examples {
             let Ok(log) = fs::read(kernel.join(format!("{}.log", example.name))) else { continue };
             let refusal = VerifierError::read(Errno::EACCES, &example.listing, &log);
-            example.assert_understood(&refusal, &kernel.display().to_string());
+            let kernel = kernel.file_name().unwrap().display();
+            wrong.extend(example.misunderstood(&refusal).map(|what| format!("{kernel}, {what}")));
             assert!(refusal.statistics.is_some() || example.title == "bad map descriptor");
             // Nothing is dropped.
             let log = String::from_utf8_lossy(&log).into_owned();
@@ -212,6 +206,7 @@ fn logs_of_all_kernels_are_understood() {
         }
     }
     assert!(kernels > 0);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Writes the logs of the running kernel.

@@ -56,6 +56,7 @@ impl When {
             Self::Always => true,
             Self::AtExit => is(|insn| matches!(insn, Insn::Exit)),
             Self::AtCall => is(|insn| matches!(insn, Insn::Call { .. } | Insn::CallKernel { .. })),
+            Self::AtLocalCall => is(|insn| matches!(insn, Insn::CallLocal { .. })),
             Self::AtStore => is(|insn| matches!(insn, Insn::Store { .. } | Insn::Atomic { .. })),
             Self::OffsetOnStack => matches!(number('o'), Some(-512..=-1)),
             Self::ArgumentAfterCall => {

@@ -12,6 +12,8 @@ pub(super) enum When {
     AtExit,
     /// At a call of a function of the kernel.
     AtCall,
+    /// At a call of a function of the program.
+    AtLocalCall,
     /// At an instruction that writes memory.
     AtStore,
     /// The offset of the message is one of the 512 bytes of the stack.
@@ -55,7 +57,7 @@ const fn rule_when(
 
 /// All of them; rules of one name stand together.
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 75] = [
+pub(super) const RULES: [Rule; 77] = [
     // Registers.
     rule_when(When::AtExit, "no return value", "R0 !read_ok",
         "the program ends here, and r0, its result, was never set on this path",
@@ -154,6 +156,9 @@ pub(super) const RULES: [Rule; 75] = [
     rule("calls too deep", "the call stack of {n} frames is too deep{x}",
         "{n} functions call each other, and 8 are allowed; a function that calls itself never ends here",
         "make fewer functions of it, and a loop of what calls itself"),
+    rule_when(When::AtLocalCall, "calls too deep", "back-edge from insn {a} to {b}",
+        "a function calls itself, directly or through others",
+        "make a loop of it"),
     rule("calls too deep", "recursive call from {a} to {b}",
         "a function calls itself, directly or through others",
         "make a loop of it"),
@@ -226,6 +231,9 @@ pub(super) const RULES: [Rule; 75] = [
         "put into r{r} what the function takes; bpf-helpers(7) lists the arguments"),
     rule("zero-sized argument", "R{r} invalid zero-sized read{x}",
         "the size in r{r} may be 0, and this function does not take that",
+        "make sure that it is at least 1"),
+    rule("zero-sized argument", "invalid zero-sized read",
+        "a size may be 0, and this function does not take that",
         "make sure that it is at least 1"),
     rule("unbounded size", "R{r} min value is negative, either use unsigned or 'var &= const'",
         "the size in r{r} may be negative",

@@ -3,5 +3,5 @@
 
 .section tracepoint/syscalls/sys_enter_read
 .func main
-    .insn 0xbf, 0, 1, 5, 0               ; wrong: a move has no offset
+    .insn 0xbf, 0, 1, 5, 0               ; a move has no offset
     exit
