@@ -155,7 +155,8 @@ impl Module {
                 relocations.push(Relocation { index, map: map.clone() });
             }
             comments.extend(section.comments.get(&place.1).map(|text| (index, text.clone())));
-            let here = section.labels.iter().filter(|(at, _)| *at == place.1);
+            let first = section.labels.partition_point(|(at, _)| *at < place.1);
+            let here = section.labels[first..].iter().take_while(|(at, _)| *at == place.1);
             labels.extend(here.map(|(_, label)| (index, label.clone())));
             insns.push(insn);
         }
