@@ -123,7 +123,7 @@ fn the_kernel_has_what_is_dumped() {
     ] {
         let arguments = [options, &[&pid]].concat();
         let module = dumped_module(&arguments);
-        let mut rlat = Rlat::measure_with(&arguments);
+        let mut rlat = Rlat::measure_with(&[&["-v"], &arguments[..]].concat());
         for section in &module.sections {
             let name = &section.functions[0].1;
             assert_kernel_has(&section.insns, &loaded(&mut rlat, name));

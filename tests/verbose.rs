@@ -30,7 +30,7 @@ fn runs_are_counted_and_the_end_is_told() {
         ("--attach=tracepoint", ["rlat_read_enter", "rlat_read_exit"]),
         ("--attach=raw", ["rlat_sys_enter", "rlat_sys_exit"]),
     ] {
-        let rlat = Rlat::measure_with(&[way, &pid]);
+        let rlat = Rlat::measure_with(&["-v", way, &pid]);
         workload.carry_out();
         rlat.send(Signal::SIGINT);
         let ended = rlat.ended();

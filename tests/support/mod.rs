@@ -32,10 +32,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether rlat can measure here. If not, the reason is printed.
 pub(crate) fn can_measure() -> bool {
+    static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     if std::env::var_os("RLAT_REQUIRE_BPF").is_some() {
         return true; // The test fails where it cannot.
     }
-    static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     let refusal = REFUSAL.get_or_init(|| {
         let own = std::process::id().to_string();
         let tried = rlat(["-d", "1ms", &own]).output().unwrap();
