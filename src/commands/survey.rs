@@ -9,6 +9,7 @@ use super::measure::{
 };
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
+use super::ready::Ready;
 use super::run_statistics::{RunStatistics, let_go};
 use super::say;
 use super::signals::Signals;
@@ -51,9 +52,7 @@ fn survey_subject(
     signals: &Signals,
     started: Instant,
 ) -> Result<()> {
-    if command.is_none() {
-        print_notes(subject, &[]);
-    }
+    let ready = Ready::claim(None)?;
     let mut verbose = |text: String| {
         if args.verbose {
             say(&text);
@@ -66,11 +65,15 @@ fn survey_subject(
             say(&format!("the verifier on {program}:\n{log}"));
         }
     }
-    print_subject(subject);
 
     let statistics = args.verbose.then(RunStatistics::begin);
     survey.open();
     let opened = Instant::now();
+    ready.tell();
+    if command.is_none() {
+        print_notes(subject, &[]);
+    }
+    print_subject(subject);
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     if let Some(command) = &mut command {
         command.start()?;
