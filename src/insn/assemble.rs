@@ -148,6 +148,12 @@ impl Assembler {
         self.alu(AluOp::Mov, dst, src)
     }
 
+    /// `dst = r10 + offset`: the address of a place on the stack, which takes two instructions.
+    pub fn stack_address(&mut self, dst: Reg, offset: i16) -> Line<'_> {
+        self.mov(dst, Reg::R10);
+        self.alu(AluOp::Add, dst, i32::from(offset))
+    }
+
     /// `dst = src`, the low 32 bits only.
     pub fn mov32(&mut self, dst: Reg, src: impl Into<Operand>) -> Line<'_> {
         self.push(Insn::Alu { width: Width::W32, op: AluOp::Mov, dst, src: src.into() })

@@ -26,7 +26,7 @@ use super::scope::MEMBERS_MAP;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::insn::{
     AluOp, AssembleError, Assembler, AtomicOp, Helper, JumpOp, Program,
-    Reg::{self, R0, R1, R2, R3, R4, R6, R10},
+    Reg::{R0, R1, R2, R3, R4, R6, R10},
     Size,
 };
 use crate::loader::sys::ProgramType;
@@ -135,7 +135,7 @@ pub fn fork_program(child_offset: i16) -> std::result::Result<Program, AssembleE
     asm.mov(R1, IS_MEMBER as i32);
     asm.store(Size::W, R10, stack::REGION, R1);
     point_into_members(&mut asm, stack::TID);
-    pointer_to(&mut asm, R3, stack::REGION);
+    asm.stack_address(R3, stack::REGION);
     asm.mov(R4, 0).comment("BPF_ANY");
     asm.call(Helper::MapUpdateElem).comment("then its child is, too");
     asm.jump_if(JumpOp::Eq, R0, 0, out);
@@ -168,13 +168,7 @@ pub fn free_program(task_offset: i16) -> std::result::Result<Program, AssembleEr
 /// r1 = the map of members, r2 = the key at that place on the stack.
 fn point_into_members(asm: &mut Assembler, key: i16) {
     asm.load_map(R1, MEMBERS_MAP);
-    pointer_to(asm, R2, key);
-}
-
-/// `register = r10 + offset`
-fn pointer_to(asm: &mut Assembler, register: Reg, offset: i16) {
-    asm.mov(register, R10);
-    asm.alu(AluOp::Add, register, i32::from(offset));
+    asm.stack_address(R2, key);
 }
 
 fn finish(

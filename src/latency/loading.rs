@@ -23,13 +23,12 @@ pub(crate) fn load_own(
 /// # Errors
 /// As [`verifier_log`].
 pub(crate) fn own_logs<'a>(
-    programs: impl Iterator<Item = &'a Program>,
-    program_type: ProgramType,
+    programs: impl Iterator<Item = (&'a Program, ProgramType)>,
     maps: &[(String, i32)],
 ) -> Result<Vec<(&'a str, String)>> {
     let maps = by_name(maps);
     programs
-        .map(|program| Ok((program.name(), verifier_log(program, program_type, &maps)?)))
+        .map(|(program, kind)| Ok((program.name(), verifier_log(program, kind, &maps)?)))
         .collect()
 }
 

@@ -146,18 +146,14 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// As [`verifier_log`](crate::loader::verifier_log).
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
-        let maps = numbers(&self.control, &self.starts, &self.regions, &self.scope_maps);
-        let mut logs = Vec::new();
-        for (place, program, _) in &self.programs {
-            let one = std::iter::once(program);
-            logs.extend(own_logs(one, self.plan.program_type(*place), &maps)?);
-        }
-        if let Some(family) = &self.family {
-            let maps: Vec<_> = self.scope_maps.numbers().chain(family.maps()).collect();
-            let own = family.programs().into_iter();
-            logs.extend(own_logs(own, ProgramType::Tracepoint, &maps)?);
-        }
-        Ok(logs)
+        let maps: Vec<_> = numbers(&self.control, &self.starts, &self.regions, &self.scope_maps)
+            .into_iter()
+            .chain(self.family.iter().flat_map(Family::maps))
+            .collect();
+        let kind = |place| self.plan.program_type(place);
+        let own = self.programs.iter().map(|(place, program, _)| (program, kind(*place)));
+        let of_family = self.family.iter().flat_map(Family::programs);
+        own_logs(own.chain(of_family.map(|program| (program, ProgramType::Tracepoint))), &maps)
     }
 
     /// The programs as they are in the kernel.

@@ -2,11 +2,12 @@
 
 use crate::insn::{
     AluOp, Assembler, Helper, JumpOp, Label,
-    Reg::{R0, R1, R2, R3, R4, R10},
+    Reg::{R0, R1, R2, R3, R4, R6, R10},
     Size,
 };
 use crate::process::PidNamespace;
 
+use super::layout::{CONTROL_MAP, WINDOW_OPEN};
 use super::programs::stack;
 
 /// The map from a followed process (tgid, u32) to 1.
@@ -40,23 +41,31 @@ pub enum Scope {
     AllBut(Member),
 }
 
+/// Appends the beginning of every program: it keeps the context in r6, and goes to `out` unless the
+/// window is open and the current thread in the scope. Leaves the ids that [`emit_scope`] leaves.
+pub(crate) fn emit_beginning(asm: &mut Assembler, scope: &Scope, out: Label) {
+    asm.mov(R6, R1).comment("r6 = the context: helpers do not keep r1 to r5");
+    asm.load_map_value(R1, CONTROL_MAP, 0);
+    asm.load(Size::DW, R1, R1, 0);
+    asm.jump_if(JumpOp::Ne, R1, WINDOW_OPEN as i32, out).comment("is the window open?");
+    emit_scope(asm, scope, out);
+}
+
 /// Appends instructions that go to `out` unless the current thread is in the scope, and else leave
 /// its ids on the stack: the key at [`stack::TID`], and what people see at [`stack::IDS`].
-pub(crate) fn emit_scope(asm: &mut Assembler, scope: &Scope, out: Label) {
+fn emit_scope(asm: &mut Assembler, scope: &Scope, out: Label) {
     match scope {
         Scope::Processes(members) => emit_members(asm, members, Which::Process, out),
         Scope::Threads(members) => emit_members(asm, members, Which::Thread, out),
         Scope::Family(_) => {
             emit_initial_ids(asm);
             asm.load_map(R1, MEMBERS_MAP);
-            asm.mov(R2, R10);
-            asm.alu(AluOp::Add, R2, i32::from(stack::IDS + 4)).comment("key: the process");
+            asm.stack_address(R2, stack::IDS + 4).comment("key: the process");
             asm.call(Helper::MapLookupElem);
             asm.jump_if(JumpOp::Eq, R0, 0, out).comment("is it one of the family?");
         }
         Scope::Named(name) => {
-            asm.mov(R1, R10);
-            asm.alu(AluOp::Add, R1, i32::from(stack::NAME));
+            asm.stack_address(R1, stack::NAME);
             asm.mov(R2, 16).comment("TASK_COMM_LEN");
             asm.call(Helper::GetCurrentComm).comment("the thread's name, zeros behind it");
             for (half, offset) in name.as_chunks::<8>().0.iter().zip([0, 8]) {
@@ -115,8 +124,7 @@ fn emit_is_member(asm: &mut Assembler, members: &[Member], which: Which, yes: La
             PidNamespace::Other { dev, ino } => {
                 asm.load_imm64(R1, dev).comment("the namespace's device");
                 asm.load_imm64(R2, ino).comment("and inode");
-                asm.mov(R3, R10);
-                asm.alu(AluOp::Add, R3, i32::from(stack::IDS));
+                asm.stack_address(R3, stack::IDS);
                 asm.mov(R4, 8).comment("size of struct bpf_pidns_info");
                 asm.call(Helper::GetNsCurrentPidTgid).comment("writes tid and tgid");
                 asm.jump_if(JumpOp::Ne, R0, 0, next).comment("does it live in that namespace?");

@@ -13,13 +13,13 @@ use super::layout::{
 };
 use crate::insn::{
     AluOp, AssembleError, Assembler, AtomicOp, Helper, JumpOp, Label, Program,
-    Reg::{self, R0, R1, R2, R3, R6, R7, R8, R9, R10},
+    Reg::{R0, R1, R2, R3, R6, R7, R8, R9, R10},
     Size,
 };
 use crate::latency::extremes::emit_raise;
-use crate::latency::layout::{CONTROL_MAP, Slot, WINDOW_OPEN};
+use crate::latency::layout::Slot;
 use crate::latency::programs::{FIRST_RESTART_CODE, LAST_ERROR, LAST_RESTART_CODE, stack};
-use crate::latency::scope::emit_scope;
+use crate::latency::scope::emit_beginning;
 use crate::latency::starts::{emit_find_slot, emit_new_slot, emit_release};
 use crate::latency::{Extremes, Room, Scope, emit_bucket_index_at};
 
@@ -216,18 +216,8 @@ impl<'a> Emitter<'a> {
     fn begin(name: &str, plan: &'a Plan) -> Self {
         let mut asm = Assembler::new(name);
         let out = asm.label("out");
-        asm.mov(R6, R1).comment("r6 = the context: helpers do not keep r1 to r5");
-        asm.load_map_value(R1, CONTROL_MAP, 0);
-        asm.load(Size::DW, R1, R1, 0);
-        asm.jump_if(JumpOp::Ne, R1, WINDOW_OPEN as i32, out).comment("is the window open?");
-        emit_scope(&mut asm, &plan.scope, out);
+        emit_beginning(&mut asm, &plan.scope, out);
         Self { asm, out, plan }
-    }
-
-    /// `register = r10 + offset`
-    fn pointer_to(&mut self, register: Reg, offset: i16) {
-        self.asm.mov(register, R10);
-        self.asm.alu(AluOp::Add, register, i32::from(offset));
     }
 
     /// r9 = the row of the call with the number in r9, which is compared unsigned: -1 is not below.
@@ -250,7 +240,7 @@ impl<'a> Emitter<'a> {
         self.asm.alu(AluOp::Add, R0, R9);
         self.asm.store(Size::W, R10, stack::REGION, R0);
         self.asm.load_map(R1, CALLS_MAP);
-        self.pointer_to(R2, stack::REGION);
+        self.asm.stack_address(R2, stack::REGION);
         self.asm.call(Helper::MapLookupElem);
         self.asm.jump_if(JumpOp::Eq, R0, 0, self.out).comment("never: each number has one");
         self.asm.mov(R9, R0).comment("r9 = the row");

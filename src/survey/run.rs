@@ -114,15 +114,12 @@ impl<'a> Survey<'a> {
     /// # Errors
     /// As [`verifier_log`](crate::loader::verifier_log).
     pub fn verifier_logs(&self) -> Result<Vec<(&str, String)>> {
-        let maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
+        let mut maps = numbers(&self.scope_maps, &self.control, &self.starts, &self.calls);
+        maps.extend(self.family.iter().flat_map(Family::maps));
         let own = [&self.enter.0, &self.exit.0, &self.thread_end.0].into_iter();
-        let mut logs = own_logs(own, ProgramType::RawTracepoint, &maps)?;
-        if let Some(family) = &self.family {
-            let maps: Vec<_> = self.scope_maps.numbers().chain(family.maps()).collect();
-            let own = family.programs().into_iter();
-            logs.extend(own_logs(own, ProgramType::Tracepoint, &maps)?);
-        }
-        Ok(logs)
+        let of_family = self.family.iter().flat_map(Family::programs);
+        let own = own.map(|program| (program, ProgramType::RawTracepoint));
+        own_logs(own.chain(of_family.map(|program| (program, ProgramType::Tracepoint))), &maps)
     }
 
     /// The programs as they are in the kernel.

@@ -4,16 +4,15 @@ use super::{Access, KernelReads, Plan, stack};
 use crate::histogram::Unit;
 use crate::insn::{
     AluOp, AssembleError, Assembler, AtomicOp, Helper, Insn, JumpOp, Label, Program,
-    Reg::{self, R0, R1, R2, R3, R6, R7, R8, R9, R10},
+    Reg::{self, R0, R1, R2, R3, R7, R8, R9, R10},
     Size, Width,
 };
 use crate::latency::bucket::{emit_bucket_index, emit_linear_index};
 use crate::latency::extremes::{emit_lower, emit_raise};
 use crate::latency::layout::{
-    BUCKETS_OFFSET, CONTROL_MAP, CPUS_MAP, Counter, ERRNOS, ERRNOS_OFFSET, LINEAR_OFFSET, Slot,
-    WINDOW_OPEN,
+    BUCKETS_OFFSET, CPUS_MAP, Counter, ERRNOS, ERRNOS_OFFSET, LINEAR_OFFSET, Slot,
 };
-use crate::latency::scope::emit_scope;
+use crate::latency::scope::emit_beginning;
 
 /// Restart codes: what a call returns within the kernel when a signal interrupted it
 /// (`include/linux/errno.h`, `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`).
@@ -57,18 +56,8 @@ impl<'a> Emitter<'a> {
     pub(super) fn begin(name: &str, plan: &'a Plan) -> Self {
         let mut asm = Assembler::new(name);
         let out = asm.label("out");
-        asm.mov(R6, R1).comment("r6 = the context: helpers do not keep r1 to r5");
-        asm.load_map_value(R1, CONTROL_MAP, 0);
-        asm.load(Size::DW, R1, R1, 0);
-        asm.jump_if(JumpOp::Ne, R1, WINDOW_OPEN as i32, out).comment("is the window open?");
-        emit_scope(&mut asm, &plan.scope, out);
+        emit_beginning(&mut asm, &plan.scope, out);
         Self { asm, out, plan }
-    }
-
-    /// `register = r10 + offset`
-    pub(super) fn pointer_to(&mut self, register: Reg, offset: i16) {
-        self.asm.mov(register, R10);
-        self.asm.alu(AluOp::Add, register, i32::from(offset));
     }
 
     /// r9 = this CPU's region of that call.
@@ -92,7 +81,7 @@ impl<'a> Emitter<'a> {
         }
         self.asm.store(Size::W, R10, stack::REGION, R0);
         self.asm.load_map(R1, CPUS_MAP);
-        self.pointer_to(R2, stack::REGION);
+        self.asm.stack_address(R2, stack::REGION);
         self.asm.call(Helper::MapLookupElem);
         self.asm.jump_if(JumpOp::Eq, R0, 0, self.out).comment("never: each CPU has one");
         self.asm.mov(R9, R0).comment("r9 = this CPU's region");
@@ -161,7 +150,7 @@ impl<'a> Emitter<'a> {
         if offset != 0 {
             self.asm.alu(AluOp::Add, R3, i32::from(offset));
         }
-        self.pointer_to(R1, stack::READ);
+        self.asm.stack_address(R1, stack::READ);
         self.asm.mov(R2, size.bytes() as i32);
         self.asm.call(Helper::ProbeReadKernel).comment("writes zeros where it fails");
         self.asm.load(size, into, R10, stack::READ).comment("of the kernel");

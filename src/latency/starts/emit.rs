@@ -6,7 +6,7 @@
 use super::{Room, SLOT_WORDS, SLOTS_MAP, STARTS_MAP};
 use crate::insn::{
     AluOp, Assembler, AtomicOp, Helper, JumpOp, Label,
-    Reg::{self, R0, R1, R2, R3, R4, R7, R10},
+    Reg::{R0, R1, R2, R3, R4, R7, R10},
     Size,
 };
 use crate::latency::layout::{CONTROL_MAP, IDLE_SLOT_OFFSET, Slot, TAKEN_OFFSET};
@@ -50,7 +50,7 @@ pub(crate) fn emit_new_slot(asm: &mut Assembler, room: Room, full: Label) {
     }
     asm.bind(into_hash);
     asm.load_map(R1, STARTS_MAP);
-    pointer_to(asm, R2, stack::TID);
+    asm.stack_address(R2, stack::TID);
     // Not made on the stack: one of 64 bytes and more is a private one (Linux 6.13), which costs at
     // every call of a helper.
     asm.load_map_value(R3, CONTROL_MAP, IDLE_SLOT_OFFSET);
@@ -84,7 +84,7 @@ pub(crate) fn emit_release(asm: &mut Assembler, room: Room) {
         asm.bind(from_hash);
     }
     asm.load_map(R1, STARTS_MAP);
-    pointer_to(asm, R2, stack::TID);
+    asm.stack_address(R2, stack::TID);
     asm.call(Helper::MapDeleteElem).comment("room for another thread");
     asm.bind(released);
 }
@@ -103,7 +103,7 @@ fn point_to_direct_slot(asm: &mut Assembler, room: Room) {
 /// r7 = the thread's slot in the hash; goes to `none` if it has none.
 fn look_up(asm: &mut Assembler, none: Label) {
     asm.load_map(R1, STARTS_MAP);
-    pointer_to(asm, R2, stack::TID);
+    asm.stack_address(R2, stack::TID);
     asm.call(Helper::MapLookupElem).comment("r0 = the thread's slot, or null");
     asm.jump_if(JumpOp::Eq, R0, 0, none);
     asm.mov(R7, R0).comment("r7 = the thread's slot");
@@ -128,10 +128,4 @@ fn one_less_taken(asm: &mut Assembler) {
     asm.load_map_value(R1, CONTROL_MAP, TAKEN_OFFSET);
     asm.mov(R2, -1);
     asm.atomic(AtomicOp::Add, R1, 0, R2).comment("one slot less is taken");
-}
-
-/// `register = r10 + offset`
-fn pointer_to(asm: &mut Assembler, register: Reg, offset: i16) {
-    asm.mov(register, R10);
-    asm.alu(AluOp::Add, register, i32::from(offset));
 }
