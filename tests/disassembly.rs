@@ -30,6 +30,7 @@ use rlat::insn::{
 use rlat::latency::{
     Extremes, KernelReads, Member, Plan, PlannedCall, Returns, Room, Scope, TypedEntry, Way,
 };
+use rlat::loader::TracepointType;
 use rlat::process::PidNamespace;
 use rlat::survey;
 
@@ -238,7 +239,8 @@ fn every_program_that_is_loaded_reads_the_same() {
                 compat: 16,
                 compat_bit: 2,
             };
-            let typed = Some(TypedEntry { type_number: 1, reads });
+            let tracepoint = TracepointType { number: 1, tid: 1264, tgid: 1268 };
+            let typed = Some(TypedEntry { tracepoint, reads });
             let ways = [
                 Way::Tracepoint,
                 Way::Raw { reads: Some(reads), typed },

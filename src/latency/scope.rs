@@ -5,6 +5,7 @@ use crate::insn::{
     Reg::{R0, R1, R2, R3, R4, R6, R10},
     Size,
 };
+use crate::loader::TracepointType;
 use crate::process::PidNamespace;
 
 use super::layout::{CONTROL_MAP, WINDOW_OPEN};
@@ -41,24 +42,34 @@ pub enum Scope {
     AllBut(Member),
 }
 
+/// How a program learns which thread it runs in, in the numbers of the initial PID namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ids {
+    /// By `bpf_get_current_pid_tgid`.
+    Helper,
+    /// By loads from the current task, for a program that may follow pointers. It needs the task for more,
+    /// so this is one helper call less. The task is at [`stack::TASK`] afterwards.
+    Task(TracepointType),
+}
+
 /// Appends the beginning of every program: it keeps the context in r6, and goes to `out` unless the
 /// window is open and the current thread in the scope. Leaves the ids that [`emit_scope`] leaves.
-pub(crate) fn emit_beginning(asm: &mut Assembler, scope: &Scope, out: Label) {
+pub(crate) fn emit_beginning(asm: &mut Assembler, scope: &Scope, ids: Ids, out: Label) {
     asm.mov(R6, R1).comment("r6 = the context: helpers do not keep r1 to r5");
     asm.load_map_value(R1, CONTROL_MAP, 0);
     asm.load(Size::DW, R1, R1, 0);
     asm.jump_if(JumpOp::Ne, R1, WINDOW_OPEN as i32, out).comment("is the window open?");
-    emit_scope(asm, scope, out);
+    emit_scope(asm, scope, ids, out);
 }
 
 /// Appends instructions that go to `out` unless the current thread is in the scope, and else leave
 /// its ids on the stack: the key at [`stack::TID`], and what people see at [`stack::IDS`].
-fn emit_scope(asm: &mut Assembler, scope: &Scope, out: Label) {
+fn emit_scope(asm: &mut Assembler, scope: &Scope, ids: Ids, out: Label) {
     match scope {
-        Scope::Processes(members) => emit_members(asm, members, Which::Process, out),
-        Scope::Threads(members) => emit_members(asm, members, Which::Thread, out),
+        Scope::Processes(members) => emit_members(asm, members, Which::Process, ids, out),
+        Scope::Threads(members) => emit_members(asm, members, Which::Thread, ids, out),
         Scope::Family(_) => {
-            emit_initial_ids(asm);
+            emit_initial_ids(asm, ids);
             asm.load_map(R1, MEMBERS_MAP);
             asm.stack_address(R2, stack::IDS + 4).comment("key: the process");
             asm.call(Helper::MapLookupElem);
@@ -73,20 +84,20 @@ fn emit_scope(asm: &mut Assembler, scope: &Scope, out: Label) {
                 asm.load_imm64(R2, u64::from_ne_bytes(*half)).comment(text_of(*half));
                 asm.jump_if(JumpOp::Ne, R1, R2, out);
             }
-            emit_initial_ids(asm);
+            emit_initial_ids(asm, ids);
         }
         Scope::ControlGroup => {
             asm.load_map(R1, CGROUP_MAP);
             asm.mov(R2, 0).comment("its only element");
             asm.call(Helper::CurrentTaskUnderCgroup).comment("1: in it, or below it");
             asm.jump_if(JumpOp::Ne, R0, 1, out);
-            emit_initial_ids(asm);
+            emit_initial_ids(asm, ids);
         }
         Scope::AllBut(own) => {
             let not_own = asm.label("not_own");
-            emit_is_member(asm, &[*own], Which::Process, out, not_own);
+            emit_is_member(asm, &[*own], Which::Process, ids, out, not_own);
             asm.bind(not_own);
-            emit_initial_ids(asm);
+            emit_initial_ids(asm, ids);
         }
     }
 }
@@ -97,18 +108,24 @@ enum Which {
     Thread,
 }
 
-fn emit_members(asm: &mut Assembler, members: &[Member], which: Which, out: Label) {
+fn emit_members(asm: &mut Assembler, members: &[Member], which: Which, ids: Ids, out: Label) {
     let ours = asm.label("ours");
-    emit_is_member(asm, members, which, ours, out);
+    emit_is_member(asm, members, which, ids, ours, out);
     asm.bind(ours);
     if members.iter().any(|member| member.namespace != PidNamespace::Initial) {
-        asm.call(Helper::GetCurrentPidTgid).comment("r0 = tgid << 32 | tid, in the initial one");
-        asm.store(Size::W, R10, stack::TID, R0).comment("the key: the thread, unique on the host");
+        emit_key(asm, ids);
     }
 }
 
 /// Goes to `yes` if the current thread is one of the members, else to `no`.
-fn emit_is_member(asm: &mut Assembler, members: &[Member], which: Which, yes: Label, no: Label) {
+fn emit_is_member(
+    asm: &mut Assembler,
+    members: &[Member],
+    which: Which,
+    initial: Ids,
+    yes: Label,
+    no: Label,
+) {
     let mut groups: Vec<(PidNamespace, Vec<u32>)> = Vec::new();
     for member in members {
         match groups.iter_mut().find(|(namespace, _)| *namespace == member.namespace) {
@@ -120,7 +137,7 @@ fn emit_is_member(asm: &mut Assembler, members: &[Member], which: Which, yes: La
     for (group, (namespace, ids)) in groups.iter().enumerate() {
         let next = if group == last { no } else { asm.label("next_namespace") };
         match *namespace {
-            PidNamespace::Initial => emit_initial_ids(asm),
+            PidNamespace::Initial => emit_initial_ids(asm, initial),
             PidNamespace::Other { dev, ino } => {
                 asm.load_imm64(R1, dev).comment("the namespace's device");
                 asm.load_imm64(R2, ino).comment("and inode");
@@ -153,12 +170,38 @@ fn emit_is_member(asm: &mut Assembler, members: &[Member], which: Which, yes: La
 }
 
 /// The ids of the initial PID namespace, laid out as `struct bpf_pidns_info`: thread, then process.
-fn emit_initial_ids(asm: &mut Assembler) {
-    asm.call(Helper::GetCurrentPidTgid).comment("r0 = tgid << 32 | tid");
-    asm.store(Size::W, R10, stack::TID, R0).comment("the key: the thread");
-    asm.store(Size::W, R10, stack::IDS, R0);
-    asm.alu(AluOp::Rsh, R0, 32);
-    asm.store(Size::W, R10, stack::IDS + 4, R0);
+fn emit_initial_ids(asm: &mut Assembler, ids: Ids) {
+    emit_key(asm, ids);
+    match ids {
+        Ids::Helper => {
+            asm.store(Size::W, R10, stack::IDS, R0);
+            asm.alu(AluOp::Rsh, R0, 32);
+            asm.store(Size::W, R10, stack::IDS + 4, R0);
+        }
+        Ids::Task(task) => {
+            asm.store(Size::W, R10, stack::IDS, R1);
+            asm.load(Size::W, R1, R0, task.tgid).comment("the process");
+            asm.store(Size::W, R10, stack::IDS + 4, R1);
+        }
+    }
+}
+
+/// The key of the thread, which is unique on the host: its id in the initial PID namespace. Leaves what it
+/// came from in r0, and the key of a task in r1.
+fn emit_key(asm: &mut Assembler, ids: Ids) {
+    match ids {
+        Ids::Helper => {
+            asm.call(Helper::GetCurrentPidTgid).comment("r0 = tgid << 32 | tid");
+            asm.store(Size::W, R10, stack::TID, R0).comment("the key: the thread");
+        }
+        Ids::Task(task) => {
+            asm.call(Helper::GetCurrentTaskBtf)
+                .comment("r0 = the task: one to the kernel is a thread");
+            asm.store(Size::DW, R10, stack::TASK, R0);
+            asm.load(Size::W, R1, R0, task.tid);
+            asm.store(Size::W, R10, stack::TID, R1).comment("the key: the thread");
+        }
+    }
 }
 
 /// A part of a name for a comment, without what does not print.

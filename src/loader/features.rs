@@ -142,13 +142,16 @@ fn probe_raw_syscall_tracepoints() -> Answer {
 }
 
 /// Whether a program that is loaded for the type of the raw tracepoint `sys_enter` can follow pointers to
-/// what is at these offsets, in bytes: 8 bytes of the registers that it is given, 4 of the current task.
-pub fn follows_pointers(type_number: u32, in_registers: i16, in_task: i16) -> bool {
+/// what is at these offsets, in bytes: 8 bytes of the registers that it is given, and 4 at each of these
+/// of the current task.
+pub fn follows_pointers(type_number: u32, in_registers: i16, in_task: &[i16]) -> bool {
     load(ProgramType::TypedRawTracepoint(type_number), |asm| {
         asm.load(Size::DW, Reg::R3, Reg::R1, 0).comment("struct pt_regs *");
         asm.load(Size::DW, Reg::R3, Reg::R3, in_registers);
         asm.call(Helper::GetCurrentTaskBtf);
-        asm.load(Size::W, Reg::R1, Reg::R0, in_task);
+        for offset in in_task {
+            asm.load(Size::W, Reg::R1, Reg::R0, *offset);
+        }
     })
     .is_ok()
 }

@@ -21,7 +21,7 @@ pub use features::{
     Answer, Feature, allocates_on_demand, counts_missed_runs, follows_pointers,
     has_fetching_atomics, kernel_version, probe,
 };
-pub use kernel_btf::{raw_tracepoint_type, typedef_number};
+pub use kernel_btf::TracepointType;
 pub use kind::{KINDS, ProgramKind, Recognised};
 pub use load::{LoadedProgram, load, verifier_log};
 pub use verify::{Candidate, Verdict, create_maps, verify};

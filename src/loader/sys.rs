@@ -62,7 +62,7 @@ pub enum ProgramType {
     RawTracepoint,
     /// `BPF_PROG_TYPE_TRACING` for `BPF_TRACE_RAW_TP`: the same, but the verifier knows the types of the
     /// arguments, and lets the program follow pointers in them. The number is that of the tracepoint's
-    /// type in the kernel's BTF, see [`raw_tracepoint_type`](super::raw_tracepoint_type). Linux 5.5.
+    /// type in the kernel's BTF, see [`TracepointType`](super::TracepointType). Linux 5.5.
     TypedRawTracepoint(u32),
 }
 

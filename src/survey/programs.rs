@@ -19,7 +19,7 @@ use crate::insn::{
 use crate::latency::extremes::emit_raise;
 use crate::latency::layout::Slot;
 use crate::latency::programs::{FIRST_RESTART_CODE, LAST_ERROR, LAST_RESTART_CODE, stack};
-use crate::latency::scope::emit_beginning;
+use crate::latency::scope::{Ids, emit_beginning};
 use crate::latency::starts::{emit_find_slot, emit_new_slot, emit_release};
 use crate::latency::{Extremes, Room, Scope, emit_bucket_index_at};
 
@@ -216,7 +216,7 @@ impl<'a> Emitter<'a> {
     fn begin(name: &str, plan: &'a Plan) -> Self {
         let mut asm = Assembler::new(name);
         let out = asm.label("out");
-        emit_beginning(&mut asm, &plan.scope, out);
+        emit_beginning(&mut asm, &plan.scope, Ids::Helper, out);
         Self { asm, out, plan }
     }
 

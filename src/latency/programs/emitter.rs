@@ -12,7 +12,7 @@ use crate::latency::extremes::{emit_lower, emit_raise};
 use crate::latency::layout::{
     BUCKETS_OFFSET, CPUS_MAP, Counter, ERRNOS, ERRNOS_OFFSET, LINEAR_OFFSET, Slot,
 };
-use crate::latency::scope::emit_beginning;
+use crate::latency::scope::{Ids, emit_beginning};
 
 /// Restart codes: what a call returns within the kernel when a signal interrupted it
 /// (`include/linux/errno.h`, `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`).
@@ -53,10 +53,10 @@ pub(super) struct Emitter<'a> {
 impl<'a> Emitter<'a> {
     /// The beginning of every program: leaves unless the window is open and the thread in the scope.
     /// The thread's ids are on the stack then, and the context in r6.
-    pub(super) fn begin(name: &str, plan: &'a Plan) -> Self {
+    pub(super) fn begin(name: &str, plan: &'a Plan, ids: Ids) -> Self {
         let mut asm = Assembler::new(name);
         let out = asm.label("out");
-        emit_beginning(&mut asm, &plan.scope, out);
+        emit_beginning(&mut asm, &plan.scope, ids, out);
         Self { asm, out, plan }
     }
 
@@ -129,12 +129,15 @@ impl<'a> Emitter<'a> {
             self.asm.bind(selected);
         }
         let Some((reads, access)) = reads else { return };
-        let current_task = match access {
-            Access::Pointers => Helper::GetCurrentTaskBtf,
-            Access::Helper => Helper::GetCurrentTask,
-        };
-        self.asm.call(current_task);
-        self.asm.mov(R3, R0);
+        match access {
+            Access::Pointers => {
+                self.asm.load(Size::DW, R3, R10, stack::TASK);
+            }
+            Access::Helper => {
+                self.asm.call(Helper::GetCurrentTask);
+                self.asm.mov(R3, R0);
+            }
+        }
         self.read_kernel(access, Size::W, R1, reads.compat);
         self.asm.alu(AluOp::And, R1, reads.compat_bit as i32);
         self.asm.jump_if(JumpOp::Ne, R1, 0, other).comment("a 32-bit program's number");

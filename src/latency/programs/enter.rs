@@ -8,17 +8,22 @@ use crate::insn::{
     Size,
 };
 use crate::latency::layout::{Counter, Slot};
+use crate::latency::scope::Ids;
 use crate::latency::starts::{emit_find_slot, emit_new_slot};
 
 /// The program on the tracepoint of the call of that index.
 pub(super) fn program(plan: &Plan, call: usize) -> Result<Program, AssembleError> {
-    let emit = Emitter::begin(&program_name(&plan.calls[call].name, true), plan);
+    let emit = Emitter::begin(&program_name(&plan.calls[call].name, true), plan, Ids::Helper);
     emit.entry(Call::Fixed(call))
 }
 
 /// The program on the raw tracepoint that every call passes.
 pub(super) fn raw_program(plan: &Plan) -> Result<Program, AssembleError> {
-    Emitter::begin("rlat_sys_enter", plan).entry(Call::InR8)
+    let ids = match plan.way {
+        Way::Raw { typed: Some(entry), .. } => Ids::Task(entry.tracepoint),
+        Way::Raw { .. } | Way::Tracepoint => Ids::Helper,
+    };
+    Emitter::begin("rlat_sys_enter", plan, ids).entry(Call::InR8)
 }
 
 impl Emitter<'_> {

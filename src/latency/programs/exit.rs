@@ -8,11 +8,12 @@ use crate::insn::{
     Size,
 };
 use crate::latency::layout::{Counter, Slot};
+use crate::latency::scope::Ids;
 use crate::latency::starts::{emit_find_slot, emit_new_slot};
 
 /// The program on the tracepoint of the call of that index.
 pub(super) fn program(plan: &Plan, call: usize) -> Result<Program, AssembleError> {
-    let mut emit = Emitter::begin(&program_name(&plan.calls[call].name, false), plan);
+    let mut emit = Emitter::begin(&program_name(&plan.calls[call].name, false), plan, Ids::Helper);
     let no_slot = emit.asm.label("no_slot");
     emit.asm.call(Helper::KtimeGetNs).comment("the first thing after the call itself");
     emit.asm.mov(R8, R0).comment("r8 = now");
@@ -22,7 +23,7 @@ pub(super) fn program(plan: &Plan, call: usize) -> Result<Program, AssembleError
 
 /// The program on the raw tracepoint that every call passes. It is not told the number.
 pub(super) fn raw_program(plan: &Plan) -> Result<Program, AssembleError> {
-    let mut emit = Emitter::begin("rlat_sys_exit", plan);
+    let mut emit = Emitter::begin("rlat_sys_exit", plan, Ids::Helper);
     let no_slot = emit.asm.label("no_slot");
     emit_find_slot(&mut emit.asm, plan.room, no_slot);
     // Most calls are none of ours, and are not to pay for the clock.

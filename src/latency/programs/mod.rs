@@ -34,6 +34,8 @@ pub(crate) mod stack {
     pub(crate) const IDS: i16 = -16;
     /// 16 bytes: the thread's name.
     pub(crate) const NAME: i16 = -32;
+    /// `struct task_struct *`: the current task, in a program that may follow pointers.
+    pub(crate) const TASK: i16 = -24;
     /// u64: what was read from kernel memory. The name is not needed any more then.
     pub(super) const READ: i16 = -32;
 }
@@ -109,7 +111,7 @@ impl Plan {
         match (self.way, place) {
             (Way::Tracepoint, _) => ProgramType::Tracepoint,
             (Way::Raw { typed: Some(entry), .. }, Place::EveryEnter) => {
-                ProgramType::TypedRawTracepoint(entry.type_number)
+                ProgramType::TypedRawTracepoint(entry.tracepoint.number)
             }
             (Way::Raw { .. }, _) => ProgramType::RawTracepoint,
         }

@@ -4,7 +4,7 @@ use super::super::extremes::Extremes;
 use super::super::scope::Scope;
 use super::super::starts::Room;
 use crate::histogram::{Linear, Unit};
-use crate::loader::{follows_pointers, kernel_version, raw_tracepoint_type};
+use crate::loader::{TracepointType, follows_pointers, kernel_version};
 
 /// What the programs of a measurement are made for.
 #[derive(Clone, Debug)]
@@ -64,8 +64,8 @@ pub enum Way {
 /// The entry's program on the raw tracepoint, when it is loaded for the type of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypedEntry {
-    /// The number of the type in the kernel's BTF.
-    pub type_number: u32,
+    /// What the kernel's BTF says.
+    pub tracepoint: TracepointType,
     /// Where to find what the context does not hold.
     pub reads: KernelReads,
 }
@@ -119,9 +119,10 @@ impl TypedEntry {
     /// As the running kernel takes it; `None` where it does not.
     pub fn of_this_kernel() -> Option<Self> {
         let reads = KernelReads::of_this_kernel()?;
-        let type_number = raw_tracepoint_type("sys_enter")?;
-        follows_pointers(type_number, reads.argument, reads.compat)
-            .then_some(Self { type_number, reads })
+        let tracepoint = TracepointType::of_this_kernel("sys_enter")?;
+        let TracepointType { number, tid, tgid } = tracepoint;
+        follows_pointers(number, reads.argument, &[reads.compat, tid, tgid])
+            .then_some(Self { tracepoint, reads })
     }
 }
 

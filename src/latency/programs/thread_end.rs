@@ -8,10 +8,11 @@ use crate::insn::{
     Size,
 };
 use crate::latency::layout::{Counter, Slot};
+use crate::latency::scope::Ids;
 use crate::latency::starts::{emit_find_slot, emit_release};
 
 pub(super) fn program(plan: &Plan) -> Result<Program, AssembleError> {
-    let mut emit = Emitter::begin("rlat_thread_end", plan);
+    let mut emit = Emitter::begin("rlat_thread_end", plan, Ids::Helper);
     let release = emit.asm.label("release");
     let out = emit.out;
     emit_find_slot(&mut emit.asm, plan.room, out);
