@@ -16,6 +16,8 @@ pub(super) struct Closed<'a> {
     pub(super) regions: &'a Regions,
     /// Each thread's slot, and its process, by the thread as we see it.
     pub(super) slots: &'a BTreeMap<u32, (u32, Slot)>,
+    /// How many calls the threads that live have entered, where they count that themselves.
+    pub(super) entered_by_living: u64,
     /// The threads that were blocked in a measured call just before, where that is known.
     pub(super) blocked: Option<&'a [Blocked]>,
     pub(super) now_ns: u64,
@@ -25,7 +27,7 @@ pub(super) struct Closed<'a> {
 impl Closed<'_> {
     /// Adds up what there is of one call, by its index.
     pub(super) fn call(&self, index: usize, syscall: &Syscall) -> Call {
-        let Self { plan, regions, slots, blocked, now_ns, window } = *self;
+        let Self { plan, regions, slots, entered_by_living, blocked, now_ns, window } = *self;
         let of_this = |slot: &Slot| slot.call == index as u64;
         let own = slots.values().map(|(_, slot)| *slot).filter(of_this);
         let held: Vec<u64> = held(own).collect();
@@ -37,6 +39,7 @@ impl Closed<'_> {
             .map(|blocked| in_flight::since_before(syscall, slots, blocked, window))
             // In a full store a slot may be missing for another reason.
             .filter(|calls| ledger.lost.store_full == 0 || calls.is_empty());
+        ledger.entered += entered_by_living;
         ledger.recorded += held.len() as u64;
         ledger.in_flight = entered.len() as u64;
         ledger.in_flight_since_before = before.as_ref().map(|calls| calls.len() as u64);

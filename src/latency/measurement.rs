@@ -206,10 +206,13 @@ impl<'a> Measurement<'a> {
         }
         let window = Duration::from_nanos(closed_ns.saturating_sub(self.opened_ns));
         let slots = self.starts.entries().map_err(collect_failed)?;
+        // Not of the visible ones only: a thread may have ended after the window.
+        let entered_by_living = slots.iter().map(|(_, slot)| slot.entered).sum();
         let closed = Closed {
             plan: &self.plan,
             regions: &self.regions,
             slots: &in_flight::by_visible_tid(self.request.subject, slots),
+            entered_by_living,
             blocked: blocked.as_deref(),
             now_ns: closed_ns,
             window,

@@ -3,7 +3,7 @@
 use super::emitter::{Call, Emitter, argument, program_name};
 use super::{Plan, Way};
 use crate::insn::{
-    AssembleError, Helper, JumpOp, Label, Program,
+    AluOp, AssembleError, Helper, JumpOp, Label, Program,
     Reg::{R0, R1, R2, R3, R6, R7, R8},
     Size,
 };
@@ -49,8 +49,7 @@ impl Emitter<'_> {
             self.asm.store(Size::DW, R7, Slot::ARGUMENT, R2);
         }
         self.keep_call(call);
-        self.find_region(call);
-        self.count(Counter::Entered);
+        self.count_entered(call);
         self.asm.call(Helper::KtimeGetNs).comment("the last thing before the call itself");
         self.asm.store(Size::DW, R7, Slot::START_NS, R0).comment("the call begins");
         self.leave();
@@ -123,6 +122,19 @@ impl Emitter<'_> {
     fn select_call_entered(&mut self, other: Label) {
         self.asm.load(Size::DW, R1, R6, argument::NUMBER).comment("the number of the call");
         self.select_call(self.plan.way.entry_reads(), other);
+    }
+
+    fn count_entered(&mut self, call: Call) {
+        if self.plan.counts_entries_in_slots() {
+            self.asm.load(Size::DW, R1, R7, Slot::ENTERED);
+            self.asm.alu(AluOp::Add, R1, 1);
+            self.asm
+                .store(Size::DW, R7, Slot::ENTERED, R1)
+                .comment("count it: nobody else writes here");
+        } else {
+            self.find_region(call);
+            self.count(Counter::Entered);
+        }
     }
 
     /// The slot says which call it is, where there is more than one.

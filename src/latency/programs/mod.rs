@@ -117,6 +117,12 @@ impl Plan {
         }
     }
 
+    /// Whether each thread counts the calls that it enters in its slot, not in a region: where there is one
+    /// call, so that the slot needs no counter for each.
+    pub const fn counts_entries_in_slots(&self) -> bool {
+        self.calls.len() == 1
+    }
+
     /// Whether a slot keeps the call's first argument.
     pub const fn keeps_argument(&self) -> bool {
         match self.way {

@@ -112,7 +112,7 @@ fn look_up(asm: &mut Assembler, none: Label) {
 /// Makes the slot in r7 an idle one.
 fn clear(asm: &mut Assembler) {
     asm.mov(R1, Slot::IDLE);
-    for field in [Slot::START_NS, Slot::HELD_NS, Slot::ARGUMENT, Slot::CALL] {
+    for field in [Slot::START_NS, Slot::HELD_NS, Slot::ARGUMENT, Slot::CALL, Slot::ENTERED] {
         asm.store(Size::DW, R7, field, R1);
     }
     keep_ids(asm);
