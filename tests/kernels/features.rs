@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::{can_measure, rlat};
 
 /// Questions of `rlat check`, and the kernel from which on the answer must be yes.
-const SINCE: [(&str, (u32, u32)); 13] = [
+const SINCE: [(&str, (u32, u32)); 14] = [
     ("tracefs", (4, 1)),
     ("syscall tracepoints", (4, 7)),
     ("perf events", (4, 7)),
@@ -17,6 +17,7 @@ const SINCE: [(&str, (u32, u32)); 13] = [
     ("raw tracepoint programs", (4, 17)),
     ("raw tracepoints", (4, 17)),
     ("kernel reads", (5, 5)),
+    ("socket filter programs", (3, 19)),
     ("namespaces helper", (5, 7)),
     // On arm64 since 5.18, but no kernel between was tried.
     ("atomics", (5, 12)),

@@ -6,10 +6,13 @@ use rlat::loader::kernel_version;
 
 use crate::circumstances::is_set_up;
 use crate::pinned::{allowed, pin};
-use crate::support::{Report, Rlat, Workload, can_measure};
+use crate::support::{Ledger, Report, Rlat, Workload, can_measure};
 
 /// Enough to be preempted in: the reader's time slices are some milliseconds long.
 const CALLS: u64 = 50_000;
+
+/// What rlat says to somebody whose numbers have a gap.
+const ADVICE: &str = "next: measure again with `--attach raw`";
 
 /// Measures while others read a map on the CPU of the measured process, and rlat and this test on another.
 fn measure_beside_map_readers(option: &str) -> Report {
@@ -63,15 +66,15 @@ fn what_others_make_the_kernel_skip_is_told_to_the_last_call() {
     println!("{report}");
     let seen = report.ledger.entered;
     let unseen = unseen(&report);
-    assert!(seen <= CALLS, "{report}");
     if kernel_version().unwrap() < (6, 7) {
         let unknown = "unknown, this kernel does not count them: calls can be missing unnoticed";
         assert_eq!(report.line("missed runs: "), Some(unknown), "{report}");
+        assert!(seen <= CALLS, "{report}");
         return;
     }
-    assert!(seen + unseen >= CALLS, "{unseen} calls can be missing, but {report}");
+    all_is_told(&report, CALLS);
     if seen < CALLS {
-        assert!(report.text.contains("next: measure again with `--attach raw`"), "{report}");
+        assert!(report.text.contains(ADVICE), "{report}");
     }
     if is_set_up("preempt-full") {
         assert!(unseen > 0, "nothing was skipped, so that this test shows nothing: {report}");
@@ -85,14 +88,28 @@ fn the_raw_tracepoints_lose_nothing_to_others() {
         return;
     }
     let report = measure_beside_map_readers("--attach=raw");
-    if kernel_version().unwrap() >= (7, 2) {
-        // There programs can be preempted, and the readers' own calls pass the raw tracepoints, too.
-        let told = report.ledger.entered + unseen(&report);
-        assert!(told >= CALLS, "{} are untold: {report}", CALLS - told);
+    let lost_nothing = Ledger { entered: CALLS, recorded: CALLS, ..Ledger::default() };
+    if kernel_version().unwrap() < (7, 2) {
+        assert_eq!(report.ledger, lost_nothing, "{report}");
+        assert!(!report.was_disturbed(), "{report}");
         return;
     }
-    assert_eq!((report.ledger.recorded, report.ledger.lost), (CALLS, 0), "{report}");
-    assert!(!report.was_disturbed(), "{report}");
+    // There programs can be preempted, and the readers' own calls pass the raw tracepoints, too: what the kernel
+    // says that it skipped is an upper limit then. No call is made up, none is missing beyond that limit, and
+    // where nothing was skipped none is missing at all.
+    all_is_told(&report, CALLS);
+    if report.was_disturbed() {
+        assert!(report.text.contains(ADVICE), "{report}");
+    } else {
+        assert_eq!(report.ledger, lost_nothing, "{report}");
+    }
+}
+
+/// No more calls than were made, and those that are missing are told.
+fn all_is_told(report: &Report, made: u64) {
+    let (seen, unseen) = (report.ledger.entered, unseen(report));
+    assert!(seen <= made, "{} were never made: {report}", seen - made);
+    assert!(seen + unseen >= made, "{} are untold: {report}", made - seen - unseen);
 }
 
 /// Threads of the measured process on one CPU, which preempt each other wherever the kernel lets them: from
@@ -112,10 +129,14 @@ fn what_threads_lose_that_compete_for_a_cpu_is_told() {
         let report = rlat.interrupt();
         let (made, seen, unseen) = (THREADS * EACH, report.ledger.entered, unseen(&report));
         println!("competing, {option}: {made} made, {unseen} unseen by count, {report}");
-        assert!(seen <= made, "{option}: {report}");
         if kernel_version().unwrap() < (6, 7) && option == "--attach=tracepoint" {
+            assert!(seen <= made, "{report}");
             continue;
         }
-        assert!(seen + unseen >= made, "{option}: {} are untold: {report}", made - seen - unseen);
+        all_is_told(&report, made);
+        if option == "--attach=tracepoint" && cpus.len() > 1 {
+            // Only read() passes these, and nobody else makes one on that CPU: to the last call.
+            assert_eq!(seen + unseen, made, "{report}");
+        }
     }
 }
