@@ -19,11 +19,11 @@ use super::window::{Shown, Window};
 use crate::calibration::{Calibration, USUAL_LENGTH};
 use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::{escape, escape_path};
 use crate::latency::{
     Chosen, ClosedBy, Measurement, Needs, Request, Subject, Syscall, choose, wait,
 };
 use crate::process::{Launch, Target, User, descriptor_target, is_32_bit, is_open};
-use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::{View, cost, text};
 
@@ -290,8 +290,7 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
             say(&format!("{calls} of threads named {} on {kernel}", escape(name.as_bytes())));
         }
         Subject::ControlGroup(folder) => {
-            let folder = folder.display().to_string();
-            say(&format!("{calls} of control group {} on {kernel}", escape(folder.as_bytes())));
+            say(&format!("{calls} of control group {} on {kernel}", escape_path(folder)));
         }
         Subject::All => say(&format!("{calls} of every process but rlat on {kernel}")),
         Subject::Processes(_) | Subject::Threads(_) | Subject::Family(_) => {}

@@ -15,7 +15,7 @@ use nix::sys::stat::{SFlag, fstat, makedev};
 use nix::unistd::write;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::report::escape::escape;
+use crate::escape::escape;
 use replacement::Replacement;
 
 /// Where the result goes.
