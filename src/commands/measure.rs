@@ -38,7 +38,7 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     // the command is to find signals as rlat found them.
     let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
     let mut command = launch(&args.start, args.user.as_deref())?;
-    let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
+    let signals = Signals::install()?;
     let subject = match &command {
         Some(command) => command_subject(args.follow, command)?,
         None => subject(args)?,
@@ -326,15 +326,5 @@ fn usage(object: &str, why: &str, next: &str) -> Error {
         object: object.to_owned(),
         cause: Cause::Text(why.to_owned()),
         next: next.to_owned(),
-    }
-}
-
-pub(super) fn failed(error: &io::Error, what: &str) -> Error {
-    Error {
-        kind: Kind::Other,
-        step: Step::Measure,
-        object: format!("the calls: {what}"),
-        cause: Cause::Text(error.to_string()),
-        next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
     }
 }

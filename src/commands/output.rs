@@ -95,6 +95,15 @@ impl Output {
         self.write(text)
     }
 
+    /// Writes what is only for the moment.
+    ///
+    /// # Errors
+    /// [`Kind::Other`] when not all of it was taken.
+    pub(super) fn draw(&mut self, text: &str) -> Result<()> {
+        self.try_to_write(text.as_bytes())
+            .map_err(|(_, errno)| self.failed(errno, ON_STANDARD_ERROR))
+    }
+
     /// Writes the whole result, or what is left of it. If that cannot be, it goes to standard error,
     /// with the reason behind it: nothing that was measured is lost.
     ///

@@ -4,7 +4,7 @@ use nix::errno::Errno;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use super::features::kernel_version;
-use crate::error::{Cause, Error, Kind, Step};
+use crate::error::{Cause, Error, Kind, MORE_FILES, Step};
 use crate::process::{Privileges, SECCOMP_FILTER};
 
 /// What a user can do whom a seccomp filter stands in the way of.
@@ -97,7 +97,7 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
             step,
             object,
             cause: Cause::Errno(errno),
-            next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
+            next: MORE_FILES.to_owned(),
         },
         _ => Error {
             kind: Kind::Other,
