@@ -12,6 +12,9 @@ use crate::verifier::VerifierError;
 /// Short for a result whose failure is an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The next step where there are no more descriptors.
+pub(crate) const MORE_FILES: &str = "allow more open files: `ulimit -n 64` is enough for rlat";
+
 /// What a failure means to a script: each kind is one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -65,6 +68,8 @@ pub enum Step {
     Attach,
     /// Starting the command to measure.
     Start,
+    /// Having signals end the measurement.
+    Signals,
     /// Measuring what the tracing costs.
     Calibrate,
     /// Waiting for the measurement's end and collecting it.
@@ -87,6 +92,7 @@ impl fmt::Display for Step {
             Self::Load => "load program",
             Self::Attach => "attach program",
             Self::Start => "start",
+            Self::Signals => "catch",
             Self::Calibrate => "calibrate with",
             Self::Measure => "finish the measurement of",
             Self::Output => "write the result to",

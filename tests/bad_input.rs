@@ -17,26 +17,9 @@ use std::thread;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use support::{RLAT, Report, Rlat, Workload, can_measure, rlat, until};
+use support::{Folder, RLAT, Report, Rlat, Workload, can_measure, rlat, until};
 
 const FORMATS: [&str; 3] = ["text", "json", "csv"];
-
-/// A folder that is gone when this is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("rlat-{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The message of an rlat that refuses to begin. Nothing was loaded, no command started, and nothing is on
 /// standard output.
@@ -247,7 +230,7 @@ fn a_name_that_is_no_text_breaks_no_line_in_any_format() {
     if !can_measure() {
         return;
     }
-    let scratch = Scratch::new("wild");
+    let scratch = Folder::new("wild");
     let (_, mut hangs) = wild(&scratch.0);
     let pid = hangs.id().to_string();
     let run = |args: &[&str]| {
@@ -278,7 +261,7 @@ fn a_command_whose_name_is_no_text_is_measured_in_any_format() {
     if !can_measure() {
         return;
     }
-    let scratch = Scratch::new("wild-command");
+    let scratch = Folder::new("wild-command");
     let program = scratch.0.join(OsStr::from_bytes(WILD));
     symlink("/bin/true", &program).unwrap();
     let result = scratch.0.join("result");
@@ -329,7 +312,7 @@ fn a_pipe_with_a_name_takes_every_format() {
         return;
     }
     let target = Workload::start(["reads", "1", "1"]);
-    let scratch = Scratch::new("fifos");
+    let scratch = Folder::new("fifos");
     for format in FORMATS {
         let path = scratch.0.join(format);
         mkfifo(&path, Mode::S_IRWXU).unwrap();
@@ -357,7 +340,7 @@ fn a_full_disk_costs_no_result_in_any_format() {
         return;
     }
     let target = Workload::start(["reads", "1", "1"]);
-    let scratch = Scratch::new("full-disk");
+    let scratch = Folder::new("full-disk");
     let script = r#"mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" || exit 99
         echo old >result; cat /dev/zero >filler 2>/dev/null
         "$0" -d 1ms -f "$3" -o result "$2"

@@ -3,14 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // All of this file is tests.
 
 mod requirements;
+mod support;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-
-const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
+use support::{Folder, RLAT, TracefsCopy};
 
 /// Every question, in order.
 const QUESTIONS: [&str; 20] = [
@@ -69,23 +68,6 @@ impl Circumstances {
     }
 }
 
-/// Runs a command behind a seccomp filter that answers one system call with an error.
-const FILTER: &str = r"
-import ctypes, os, struct, sys
-call, errno = int(sys.argv[1]), int(sys.argv[2])
-code = b''.join(struct.pack('HBBI', *line) for line in [
-    (0x20, 0, 0, 0),             # A = the number of the call
-    (0x15, 0, 1, call),          # if A != call, skip one
-    (0x06, 0, 0, 0x50000 | errno),
-    (0x06, 0, 0, 0x7fff0000)])   # allow
-buffer = ctypes.create_string_buffer(code)
-program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(buffer))
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0, 'PR_SET_NO_NEW_PRIVS'
-assert libc.prctl(22, 2, program, 0, 0) == 0, 'PR_SET_SECCOMP'
-os.execv(sys.argv[3], sys.argv[3:])
-";
-
 /// All circumstances that can be had here.
 fn all_circumstances() -> Vec<Circumstances> {
     let mut all = vec![Circumstances::new("as it is", &[])];
@@ -105,47 +87,16 @@ fn all_circumstances() -> Vec<Circumstances> {
     {
         all.push(Circumstances::new("user namespace", &["unshare", "--user", "--map-root-user"]));
     }
-    if requirements::tool("python3", "Debian's package python3") {
-        for call in [libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_fsopen] {
-            for errno in [libc::EPERM, libc::ENOSYS] {
-                let (call, errno) = (call.to_string(), errno.to_string());
-                let wrapper = ["python3", "-c", FILTER, &call, &errno];
-                let name = format!("call {call} refused with {errno}");
-                all.push(Circumstances::new(&name, &wrapper));
-            }
+    for call in [libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_fsopen] {
+        for errno in [libc::EPERM, libc::ENOSYS] {
+            let (call, errno) = (call.to_string(), errno.to_string());
+            let workload = support::workload_path();
+            let wrapper = [workload.to_str().unwrap(), "refuse", &call, &errno];
+            let name = format!("call {call} refused with {errno}");
+            all.push(Circumstances::new(&name, &wrapper));
         }
     }
     all
-}
-
-/// A folder that goes away when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("rlat-test-{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    /// Adds a tracepoint as rlat looks for it, which everybody may read.
-    fn add(&self, category: &str, name: &str) {
-        let formats = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/format");
-        let event = self.0.join("events").join(category).join(name);
-        fs::create_dir_all(&event).unwrap();
-        fs::copy(formats.join(name), event.join("format")).unwrap();
-        fs::write(event.join("id"), "1\n").unwrap();
-    }
-
-    fn option(&self) -> String {
-        format!("--tracefs={}", self.0.display())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Compares both, and returns the exit code.
@@ -194,25 +145,16 @@ fn it_ends_as_a_measurement_does_whatever_is_refused() {
 
 #[test]
 fn it_ends_as_a_measurement_does_without_tracefs_or_tracepoints() {
-    let empty = Folder::new("check-empty");
-    let part = Folder::new("check-part");
-    part.add("syscalls", "sys_enter_read");
-    part.add("syscalls", "sys_exit_read");
-    let whole = Folder::new("check-whole");
-    whole.add("syscalls", "sys_enter_read");
-    whole.add("syscalls", "sys_exit_read");
-    whole.add("sched", "sched_process_exit");
-    let renamed = Folder::new("check-renamed");
-    renamed.add("syscalls", "sys_enter_read");
-    renamed.add("syscalls", "sys_exit_read");
-    renamed.add("sched", "sched_process_exit");
-    let format = renamed.0.join("events/syscalls/sys_exit_read/format");
-    let without_ret = fs::read_to_string(&format).unwrap().replace(" ret;", " result;");
-    fs::write(&format, without_ret).unwrap();
+    let folder = Folder::new("check-empty");
+    let empty = format!("--tracefs={}", folder.0.display());
+    let part = TracefsCopy::with(&[("syscalls", "sys_enter_read"), ("syscalls", "sys_exit_read")]);
+    let whole = TracefsCopy::whole();
+    let renamed = TracefsCopy::whole();
+    renamed.rename_result();
     let with_and_without = |one: &Circumstances| matches!(one.name.as_str(), "as it is" | "nobody");
     for circumstances in all_circumstances().into_iter().filter(with_and_without) {
-        for lacking in [&empty, &part, &renamed] {
-            let code = check_and_measure_alike(&circumstances, &[&lacking.option()]);
+        for lacking in [&empty, &part.option(), &renamed.option()] {
+            let code = check_and_measure_alike(&circumstances, &[lacking]);
             assert_eq!(code, 4, "{}", circumstances.name);
         }
         // With the numbers of another kernel it can attach to anything, so as it is this is not tried.

@@ -3,22 +3,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // All of this file is tests.
 
+mod documented;
 mod requirements;
 mod support;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use documented::assert_documented;
 use nix::errno::Errno;
-use nix::unistd::geteuid;
 use rlat::error::{Cause, Kind, Step};
 use rlat::insn::{AluOp, Assembler, Helper, Insn, JumpOp, Reg, Size};
 use rlat::loader::load;
 use rlat::loader::sys::ProgramType;
 use rlat::maps::HashMap;
-use support::{RLAT, Rlat, Workload, can_measure, rlat, until, workload};
+use support::{Call, RLAT, Rlat, Workload, can_measure, refused, rlat, until};
 
 /// Runs it to its end, which must be a failure with that exit code; returns what it says.
 fn failure(command: &mut Command, code: i32) -> String {
@@ -36,10 +35,6 @@ fn message(command: &mut Command, code: i32, parts: &[&str]) -> String {
         assert!(said.contains(part), "there is no {part:?} in what {command:?} says: {said}");
     }
     said
-}
-
-fn own_pid() -> String {
-    std::process::id().to_string()
 }
 
 #[test]
@@ -87,8 +82,8 @@ fn help_and_version_are_results() {
 #[test]
 fn a_process_that_never_was_is_no_such_process() {
     // The largest number that an id can be written as; the kernel's own limit is far below.
-    let parts = ["measure process 2147483647: ESRCH"];
-    message(&mut rlat(["2147483647"]), 6, &parts);
+    let said = message(&mut rlat(["2147483647"]), 6, &["measure process 2147483647: ESRCH"]);
+    assert_documented("there is no such process", Some(6), &said);
 }
 
 #[test]
@@ -100,9 +95,11 @@ fn a_process_that_has_ended_is_no_such_process() {
     });
     let process = format!("measure process {pid}: ");
     // First nobody has taken its exit status yet; then it is gone for good.
-    message(&mut rlat([&pid.to_string()]), 6, &[&process, "already ended"]);
+    let said = message(&mut rlat([&pid.to_string()]), 6, &[&process, "already ended"]);
+    assert_documented("the process is a zombie", Some(6), &said);
     child.wait().unwrap();
-    message(&mut rlat([&pid.to_string()]), 6, &[&process, "ESRCH"]);
+    let said = message(&mut rlat([&pid.to_string()]), 6, &[&process, "ESRCH"]);
+    assert_documented("the process ended before", Some(6), &said);
 }
 
 #[test]
@@ -112,153 +109,8 @@ fn a_thread_of_the_kernel_makes_no_calls_to_measure() {
         requirements::skip("process 2 is not the one that starts the kernel's threads");
         return;
     }
-    message(&mut rlat(["2"]), 2, &["measure process 2: it is a thread of the kernel"]);
-}
-
-/// A folder that goes away when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        // Tests of one process run at the same time.
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("rlat-test-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn option(&self) -> String {
-        format!("--tracefs={}", self.0.display())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A copy of what rlat looks for in a tracefs, which everybody may read.
-fn copy_of_tracefs() -> Folder {
-    let folder = Folder::new("copy-of-tracefs");
-    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format");
-    for (category, name) in [
-        ("syscalls", "sys_enter_read"),
-        ("syscalls", "sys_exit_read"),
-        ("sched", "sched_process_exit"),
-    ] {
-        let event = folder.0.join("events").join(category).join(name);
-        fs::create_dir_all(&event).unwrap();
-        let format = fs::read_to_string(formats.join(name)).unwrap();
-        let id = format.lines().find_map(|line| line.strip_prefix("ID: ")).unwrap().to_owned();
-        fs::write(event.join("format"), format).unwrap();
-        fs::write(event.join("id"), id + "\n").unwrap();
-    }
-    folder
-}
-
-#[test]
-fn a_folder_that_is_no_tracefs_lacks_something() {
-    let folder = Folder::new("empty");
-    let parts = ["use tracefs at ", "rlat-test-empty", "ENOENT", "no `events` folder"];
-    message(&mut rlat([&folder.option(), &own_pid()]), 4, &parts);
-}
-
-#[test]
-fn a_tracefs_without_the_tracepoint_lacks_something() {
-    let folder = copy_of_tracefs();
-    fs::remove_dir_all(folder.0.join("events/syscalls/sys_exit_read")).unwrap();
-    let parts = ["use tracepoint syscalls:sys_exit_read", "ENOENT"];
-    message(&mut rlat([&folder.option(), &own_pid()]), 4, &parts);
-}
-
-#[test]
-fn a_tracepoint_without_the_field_lacks_something() {
-    let folder = copy_of_tracefs();
-    let format = folder.0.join("events/syscalls/sys_exit_read/format");
-    let renamed = fs::read_to_string(&format).unwrap().replace(" ret;", " result;");
-    fs::write(&format, renamed).unwrap();
-    let parts = ["use tracepoint syscalls:sys_exit_read", "no field ret"];
-    message(&mut rlat([&folder.option(), &own_pid()]), 4, &parts);
-}
-
-/// Two ways to run rlat without a privilege. A test that has none to begin with just runs it.
-fn unprivileged() -> Vec<Command> {
-    if !geteuid().is_root() {
-        return vec![Command::new(RLAT)];
-    }
-    let run = |options: &[&str]| {
-        let mut setpriv = Command::new("setpriv");
-        // By way of a descriptor, since another user may not be able to come to where the file is.
-        setpriv.args(options).arg("/proc/self/fd/0").stdin(File::open(RLAT).unwrap());
-        setpriv
-    };
-    vec![
-        run(&["--reuid", "65534", "--clear-groups"]),
-        run(&["--bounding-set=-all", "--inh-caps=-all"]),
-    ]
-}
-
-#[test]
-fn without_capabilities_permission_is_what_is_missing() {
-    if !requirements::tool("setpriv", "util-linux") {
-        return;
-    }
-    for mut rlat in unprivileged() {
-        // Without tracefs it takes the raw tracepoints, and comes to what is missing for these, too.
-        message(rlat.arg(own_pid()), 3, &["EPERM", "lacks CAP_BPF and CAP_PERFMON"]);
-    }
-    for mut rlat in unprivileged() {
-        // Which of tracefs's errors it is depends on whether it is mounted.
-        let args = ["--attach".to_owned(), "tracepoint".to_owned(), own_pid()];
-        message(rlat.args(args), 3, &["use tracefs at /sys/kernel/"]);
-    }
-    let tracefs = copy_of_tracefs();
-    for mut rlat in unprivileged() {
-        let parts = ["EPERM", "lacks CAP_BPF and CAP_PERFMON", "run it as root"];
-        let said = message(rlat.args([&tracefs.option(), &own_pid()]), 3, &parts);
-        assert!(said.contains("cannot create map ") || said.contains("cannot load program "));
-    }
-}
-
-/// Runs rlat where a seccomp filter answers a system call with an error.
-fn refused(call: i64, errno: Errno) -> Command {
-    let mut command = workload();
-    command.args(["refuse", &call.to_string(), &(errno as i32).to_string(), RLAT]);
-    command
-}
-
-#[test]
-fn a_seccomp_filter_that_refuses_bpf_is_a_matter_of_permission_and_is_named() {
-    if !can_measure() {
-        return;
-    }
-    for (call, step) in
-        [(libc::SYS_bpf, "create map"), (libc::SYS_perf_event_open, "attach program")]
-    {
-        for errno in [Errno::EPERM, Errno::ENOSYS] {
-            let parts = [step, &errno.to_string(), "a seccomp filter is in force"];
-            message(refused(call, errno).arg(own_pid()), 3, &parts);
-        }
-    }
-}
-
-/// Runs where no tracefs is mounted, so that rlat has to mount one.
-#[test]
-fn a_seccomp_filter_that_hides_the_mounting_of_tracefs_is_a_matter_of_permission() {
-    if !can_measure() || !requirements::tool("unshare", "util-linux") {
-        return;
-    }
-    let script = r#"umount -a -t tracefs; umount /sys/kernel/debug 2>/dev/null; exec "$@""#;
-    for errno in [Errno::EPERM, Errno::ENOSYS] {
-        let inner = refused(libc::SYS_fsopen, errno);
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", script, "sh"]).arg(inner.get_program());
-        command.args(inner.get_args()).args(["--attach", "tracepoint"]).arg(own_pid());
-        message(&mut command, 3, &[&errno.to_string(), "a seccomp filter is in force"]);
-    }
+    let said = message(&mut rlat(["2"]), 2, &["measure process 2: it is a thread of the kernel"]);
+    assert_documented("it is a thread of the kernel", Some(2), &said);
 }
 
 /// Containers often have such filters, made before the call was.
@@ -269,7 +121,7 @@ fn without_pidfd_open_the_end_of_the_process_still_ends_the_measurement() {
     }
     for errno in [Errno::EPERM, Errno::ENOSYS] {
         let mut target = Workload::start(["reads", "10", "1"]);
-        let mut command = refused(libc::SYS_pidfd_open, errno);
+        let mut command = refused(&[(Call::PIDFD_OPEN, errno)]);
         command.args(["-v", "-d", "0", &target.pid.to_string()]);
         let rlat = Rlat::with_open_window(&mut command);
         target.carry_out();

@@ -10,35 +10,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
-use support::{RLAT, Rlat, Workload, can_measure, rlat, send, until};
-
-/// A folder that is gone when this is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("rlat-{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use support::{Folder, RLAT, Rlat, Workload, can_measure, rlat, send, until};
 
 /// Counts by the map's name and the bucket's edges.
 type Counts = BTreeMap<String, u64>;
@@ -115,8 +93,8 @@ fn start(options: &[&str], pid: u32, into: Stdio) -> Rlat {
 }
 
 /// The file that rlat writes to until it is complete.
-fn unfinished(scratch: &Scratch, rlat: &Rlat) -> String {
-    scratch.path(&format!(".rlat-{}-0.tmp", rlat.pid()))
+fn unfinished(scratch: &Folder, rlat: &Rlat) -> String {
+    scratch.text(format!(".rlat-{}-0.tmp", rlat.pid()))
 }
 
 fn occurrences(path: &str, what: &str) -> usize {
@@ -129,13 +107,13 @@ fn json_intervals_have_bpftraces_shape_and_add_up_to_the_workloads_own_count() {
         return;
     }
     let mut target = Workload::start(["reads", "500", "4"]);
-    let scratch = Scratch::new("json-intervals");
+    let scratch = Folder::new("json-intervals");
     for (run, options) in
         [&["-f", "json"][..], &["-f", "json", "--linear", "0,50,5"], &["-f", "json", "-b", "5"]]
             .iter()
             .enumerate()
     {
-        let path = scratch.path(&format!("{run}"));
+        let path = scratch.text(format!("{run}"));
         let rlat = start(options, target.pid, File::create(&path).unwrap().into());
         let mut orders = 0;
         while occurrences(&path, r#"{"type": "interval""#) < 4 {
@@ -159,8 +137,8 @@ fn several_calls_have_a_map_and_a_histogram_in_each_interval() {
         return;
     }
     let mut target = Workload::start(["reads", "100", "1"]);
-    let scratch = Scratch::new("json-several");
-    let path = scratch.path("out");
+    let scratch = Folder::new("json-several");
+    let path = scratch.text("out");
     let options = ["-f", "json", "--live", "-e", "pread64,read"];
     let rlat = start(&options, target.pid, File::create(&path).unwrap().into());
     target.carry_out();
@@ -182,8 +160,8 @@ fn csv_intervals_add_up() {
         return;
     }
     let mut target = Workload::start(["reads", "300", "1"]);
-    let scratch = Scratch::new("csv-intervals");
-    let path = scratch.path("out");
+    let scratch = Folder::new("csv-intervals");
+    let path = scratch.text("out");
     let rlat = start(&["-f", "csv", "-o", &path], target.pid, Stdio::piped());
     for _ in 0..2 {
         target.carry_out();
@@ -220,8 +198,8 @@ fn a_file_gets_its_name_when_it_is_complete_and_is_written_meanwhile() {
         return;
     }
     let mut target = Workload::start(["reads", "100", "1"]);
-    let scratch = Scratch::new("meanwhile");
-    let path = scratch.path("result");
+    let scratch = Folder::new("meanwhile");
+    let path = scratch.text("result");
     fs::write(&path, "the old one").unwrap();
     for (format, begin) in [("json", r#"{"type": "interval""#), ("text", "time: ")] {
         let rlat = start(&["-f", format, "-o", &path], target.pid, Stdio::piped());
@@ -248,15 +226,15 @@ fn what_a_killed_rlat_has_written_is_there_and_lacks_its_end() {
         return;
     }
     let target = Workload::start(["reads", "1", "1"]);
-    let scratch = Scratch::new("killed");
-    let path = scratch.path("result");
+    let scratch = Folder::new("killed");
+    let path = scratch.text("result");
     let rlat = start(&["-f", "json", "-o", &path], target.pid, Stdio::piped());
     let waiting = unfinished(&scratch, &rlat);
     let begin = r#"{"type": "interval""#;
     until("intervals are written", || (occurrences(&waiting, begin) >= 2).then_some(()));
     rlat.send(Signal::SIGKILL);
     assert_eq!(rlat.ended().code, None);
-    assert!(!PathBuf::from(&path).exists());
+    assert!(!std::path::PathBuf::from(&path).exists());
     let text = fs::read_to_string(&waiting).unwrap();
     assert!(text.starts_with(r#"{"type": "meta""#), "{text}");
     assert!(!text.contains(r#"{"type": "end""#), "{text}");
@@ -268,8 +246,8 @@ fn memory_does_not_grow_with_the_intervals() {
         return;
     }
     let mut target = Workload::start(["reads", "1000", "1"]);
-    let scratch = Scratch::new("memory");
-    let path = scratch.path("result");
+    let scratch = Folder::new("memory");
+    let path = scratch.text("result");
     let rlat = start(&["-f", "json", "-b", "5", "-o", &path], target.pid, Stdio::piped());
     let waiting = unfinished(&scratch, &rlat);
     let kib = || rlat::process::Status::read(rlat.pid()).unwrap().peak_memory_kib.unwrap();
@@ -294,9 +272,9 @@ fn a_pipe_with_a_name_gets_each_interval_as_it_comes() {
         return;
     }
     let target = Workload::start(["reads", "1", "1"]);
-    let scratch = Scratch::new("fifo");
+    let scratch = Folder::new("fifo");
     for format in ["text", "json", "csv"] {
-        let path = scratch.path(format);
+        let path = scratch.text(format);
         mkfifo(path.as_str(), Mode::S_IRWXU).unwrap();
         let pid = target.pid.to_string();
         let args = ["-d", "350ms", "-i", "100ms", "-f", format, "-o", &path, &pid];
@@ -320,8 +298,8 @@ fn a_disk_that_gets_full_ends_the_measurement_and_costs_no_interval() {
         return;
     }
     let target = Workload::start(["reads", "1", "1"]);
-    let scratch = Scratch::new("full");
-    let folder = scratch.path("");
+    let scratch = Folder::new("full");
+    let folder = scratch.text("");
     let script = r#"mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" || exit 99
         echo old >result; head -c 48k /dev/zero >filler
         "$2" -d 0 -i 100ms -f $4 -o result $3 $5

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rlat::report::escape::escape;
+use rlat::escape::escape;
 
 fuzz_target!(|name: &[u8]| {
     let escaped = escape(name);

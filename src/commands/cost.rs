@@ -102,7 +102,7 @@ fn watch(
     let [target, ..] = subject.targets() else { return Err(failed("there is no process")) };
     // The survey knows no children.
     let alone = Subject::Processes(open_processes([target.pid].into_iter())?);
-    let signals = Signals::install().map_err(|error| failed(&error.to_string()))?;
+    let signals = Signals::install()?;
     let mut survey = Survey::attach(&alone, verbose)?;
     let mut measurement = Measurement::attach(request(args, chosen, subject), verbose)?;
     let cpu_time_before = cpu_time(target.pid);

@@ -7,8 +7,8 @@ use super::output::write_listing;
 use crate::cli::DisasmArgs;
 use crate::elf;
 use crate::error::{Cause, Result, Step};
+use crate::escape::escape;
 use crate::insn::text;
-use crate::report::escape::escape;
 
 /// Prints what is in the file, or in one section of it, in the syntax that `rlat asm` reads.
 pub(super) fn disasm(args: &DisasmArgs) -> Result<()> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::report::escape::escape;
+use crate::escape::escape;
 
 /// No file of programs comes near this many bytes; a device that never ends does.
 const MOST_BYTES: u64 = 1 << 28;

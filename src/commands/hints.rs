@@ -67,7 +67,7 @@ fn hints(seen: &Seen, measured: &[&str]) -> Vec<String> {
         format!("{who} lives in another PID namespace than rlat, and has the id {id} there")
     }));
     if seen.is_hidden {
-        hints.push(format!("to see what {who} does needs CAP_SYS_PTRACE"));
+        hints.push(format!("to see what {who} does needs CAP_SYS_PTRACE, and CAP_DAC_READ_SEARCH if it is another user's"));
     }
     if is_32_bit {
         let pid = seen.pid;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::output::write_listing;
 use crate::cli::ListArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::report::escape::escape;
+use crate::escape::escape;
 use crate::tracefs::{Tracefs, TracepointName, TracepointPattern, near_names};
 
 /// How much of a glob is repeated in a message.

@@ -4,7 +4,7 @@
 //! stays, and the result can be read and scrolled to at the end. Terms: a *line* is a line of the text;
 //! a *row* is one of the screen, and a long line takes several.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use terminal_size::{Height, Width, terminal_size_of};
@@ -57,8 +57,8 @@ impl Live {
         self.next
     }
 
-    /// Draws what the histograms hold.
-    pub(super) fn draw(&mut self, now: &Snapshot) {
+    /// What the terminal needs to see so that it shows what the histograms hold.
+    pub(super) fn draw(&mut self, now: &Snapshot) -> String {
         let late = self.next.elapsed();
         if late > STOPPED {
             self.drawn.clear();
@@ -70,9 +70,7 @@ impl Live {
             fit(&text::histograms(now, self.view), &progress::line(self.deadline, calls), size);
         let text = format!("{}{}\n", self.erase(size), lines.join("\n"));
         self.drawn = lines.iter().map(|line| line.chars().count()).collect();
-        // A terminal that is gone is no reason to end the measurement: the result tells of it.
-        let mut stdout = io::stdout();
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        text
     }
 
     /// What the terminal needs to see so that the result replaces the drawing.

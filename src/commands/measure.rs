@@ -19,11 +19,11 @@ use super::window::{Shown, Window};
 use crate::calibration::{Calibration, USUAL_LENGTH};
 use crate::cli::{Format, MeasureArgs};
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::{escape, escape_path};
 use crate::latency::{
     Chosen, ClosedBy, Measurement, Needs, Request, Subject, Syscall, choose, wait,
 };
 use crate::process::{Launch, Target, User, descriptor_target, is_32_bit, is_open};
-use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::{View, cost, text};
 
@@ -38,7 +38,7 @@ pub(super) fn measure(args: &MeasureArgs, started: Instant) -> Result<u8> {
     // the command is to find signals as rlat found them.
     let mut output = Output::open(args.output.as_deref(), !args.start.is_empty())?;
     let mut command = launch(&args.start, args.user.as_deref())?;
-    let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
+    let signals = Signals::install()?;
     let subject = match &command {
         Some(command) => command_subject(args.follow, command)?,
         None => subject(args)?,
@@ -290,8 +290,7 @@ fn print_subject(args: &MeasureArgs, subject: &Subject, descriptors: &[u32]) {
             say(&format!("{calls} of threads named {} on {kernel}", escape(name.as_bytes())));
         }
         Subject::ControlGroup(folder) => {
-            let folder = folder.display().to_string();
-            say(&format!("{calls} of control group {} on {kernel}", escape(folder.as_bytes())));
+            say(&format!("{calls} of control group {} on {kernel}", escape_path(folder)));
         }
         Subject::All => say(&format!("{calls} of every process but rlat on {kernel}")),
         Subject::Processes(_) | Subject::Threads(_) | Subject::Family(_) => {}
@@ -327,15 +326,5 @@ fn usage(object: &str, why: &str, next: &str) -> Error {
         object: object.to_owned(),
         cause: Cause::Text(why.to_owned()),
         next: next.to_owned(),
-    }
-}
-
-pub(super) fn failed(error: &io::Error, what: &str) -> Error {
-    Error {
-        kind: Kind::Other,
-        step: Step::Measure,
-        object: format!("the calls: {what}"),
-        cause: Cause::Text(error.to_string()),
-        next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
     }
 }

@@ -15,7 +15,7 @@ use nix::sys::stat::{SFlag, fstat, makedev};
 use nix::unistd::write;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::report::escape::escape;
+use crate::escape::escape;
 use replacement::Replacement;
 
 /// Where the result goes.
@@ -93,6 +93,15 @@ impl Output {
     /// As [`write_result`](Self::write_result); then the parts before are on standard error, too.
     pub(super) fn write_part(&mut self, text: &str) -> Result<()> {
         self.write(text)
+    }
+
+    /// Writes what is only for the moment.
+    ///
+    /// # Errors
+    /// [`Kind::Other`] when not all of it was taken.
+    pub(super) fn draw(&mut self, text: &str) -> Result<()> {
+        self.try_to_write(text.as_bytes())
+            .map_err(|(_, errno)| self.failed(errno, ON_STANDARD_ERROR))
     }
 
     /// Writes the whole result, or what is left of it. If that cannot be, it goes to standard error,

@@ -6,11 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
+use crate::error::{Cause, Error, Kind, MORE_FILES, Result, Step};
 use crate::process::Status;
 
 /// Turns the first SIGINT, SIGTERM or SIGHUP into something to poll for. The second one exits at once
@@ -22,7 +24,19 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn install() -> io::Result<Self> {
+    /// # Errors
+    /// [`Kind::Other`] when there are no more descriptors.
+    pub(super) fn install() -> Result<Self> {
+        Self::try_to_install().map_err(|error| Error {
+            kind: Kind::Other,
+            step: Step::Signals,
+            object: "SIGINT, SIGTERM and SIGHUP".to_owned(),
+            cause: Cause::Errno(Errno::try_from(error).unwrap_or(Errno::EIO)),
+            next: MORE_FILES.to_owned(),
+        })
+    }
+
+    fn try_to_install() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
         let seen_one = Arc::new(AtomicBool::new(false));
         let came = Arc::new(AtomicUsize::new(0));

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use super::measure::{
-    command_subject, failed, kernel, launch, open_processes, pass_on, print_notes, wait_for_command,
+    command_subject, kernel, launch, open_processes, pass_on, print_notes, wait_for_command,
 };
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
@@ -15,9 +15,9 @@ use super::say;
 use super::signals::Signals;
 use crate::cli::SurveyArgs;
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::escape;
 use crate::latency::{ClosedBy, Subject, wait};
 use crate::process::Launch;
-use crate::report::escape::escape;
 use crate::report::numbers::time;
 use crate::report::survey;
 use crate::survey::Survey;
@@ -27,7 +27,7 @@ use crate::survey::Survey;
 pub(super) fn survey(args: &SurveyArgs, started: Instant) -> Result<u8> {
     // Before signals are caught: the command is to find them as rlat found them.
     let mut command = launch(&args.start, args.user.as_deref())?;
-    let signals = Signals::install().map_err(|error| failed(&error, "install signal handlers"))?;
+    let signals = Signals::install()?;
     let subject = if let Some(command) = &command {
         command_subject(args.follow, command)?
     } else {

@@ -8,9 +8,9 @@ use super::say;
 use crate::cli::VerifyArgs;
 use crate::elf;
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::escape;
 use crate::insn::{FunctionAt, Linked, Module, text};
 use crate::loader::{Candidate, ProgramKind, Recognised, Verdict, create_maps, verify as ask};
-use crate::report::escape::escape;
 use crate::report::verdict::{Subject, verdict};
 use crate::verifier::{Listed, Listing};
 

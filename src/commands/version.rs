@@ -2,8 +2,8 @@
 
 use super::output::write_listing;
 use crate::error::Result;
+use crate::escape::escape;
 use crate::host::Host;
-use crate::report::escape::escape;
 
 /// Prints the version; if `verbose`, also on what it runs.
 pub(super) fn version(verbose: bool) -> Result<()> {

@@ -132,10 +132,8 @@ impl Shown {
         match &mut self.meanwhile {
             Meanwhile::Nothing => Ok(()),
             Meanwhile::Intervals(intervals) => intervals.print(measurement.snapshot(), output),
-            Meanwhile::Live(live) => {
-                live.draw(&measurement.snapshot());
-                Ok(())
-            }
+            // A terminal that is gone takes no result either, and with `-d 0` nothing else would end it.
+            Meanwhile::Live(live) => output.draw(&live.draw(&measurement.snapshot())),
         }
     }
 
@@ -154,7 +152,8 @@ impl Shown {
         let text = match &mut self.meanwhile {
             Meanwhile::Nothing => self.whole(meta, outcome),
             Meanwhile::Intervals(intervals) => intervals.finish(meta, outcome),
-            Meanwhile::Live(live) => live.finish() + &self.whole(meta, outcome),
+            Meanwhile::Live(live) if written.is_ok() => live.finish() + &self.whole(meta, outcome),
+            Meanwhile::Live(_) => self.whole(meta, outcome),
         };
         if let Err(error) = written {
             if !is_quiet(&error) {

@@ -80,7 +80,17 @@ fn automatic(needs: Needs<'_>) -> Result<Chosen> {
         let reason = "there are no tracepoints of single calls (CONFIG_FTRACE_SYSCALLS)";
         return raw(needs, reason.to_owned()).map(Chosen::into_makeshift);
     }
-    let syscalls = Syscall::find_all(&tracefs, needs.syscalls)?;
+    let syscalls = match Syscall::find_all(&tracefs, needs.syscalls) {
+        Ok(syscalls) => syscalls,
+        // Its folders may be open to everybody, and its files to root alone.
+        Err(error)
+            if error.kind == Kind::Permission && needs.tracefs.is_none() && !needs.follow =>
+        {
+            let reason = format!("there is no tracefs to use: {}", error.cause);
+            return raw(needs, reason).map(Chosen::into_makeshift);
+        }
+        Err(error) => return Err(error),
+    };
     let numbers_known = syscalls.iter().all(|syscall| syscall.number.is_some());
     let why_raw = if syscalls.len() > MOST_ON_OWN_TRACEPOINTS {
         Some(format!("{} calls are measured at once", syscalls.len()))

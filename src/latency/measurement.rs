@@ -35,7 +35,7 @@ use crate::loader::{
     probe,
 };
 use crate::maps::{MmapableArray, cpus};
-use crate::process::PidNamespace;
+use crate::process::{PidNamespace, monotonic_offset_ns};
 use crate::tracefs::Tracefs;
 
 /// What to measure.
@@ -377,7 +377,9 @@ pub(crate) fn require_namespace_helper(subject: &Subject) -> Result<()> {
     })
 }
 
-/// The clock that `bpf_ktime_get_ns` reads.
+/// The clock that `bpf_ktime_get_ns` reads, whatever time namespace this process is in.
 pub(crate) fn monotonic_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
+    let own = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |now| Duration::from(now).as_nanos() as u64);
+    own.saturating_add_signed(-monotonic_offset_ns())
 }

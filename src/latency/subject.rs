@@ -11,6 +11,7 @@ use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use super::family::IS_MEMBER;
 use super::scope::{CGROUP_MAP, MEMBERS_MAP, Member, Scope};
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::escape_path;
 use crate::maps::{CgroupArray, HashMap};
 use crate::process::{PidNamespace, Status, Target};
 
@@ -166,7 +167,7 @@ fn open_cgroup(path: &Path) -> Result<File> {
     let failed = |cause, next: &str| Error {
         kind: Kind::Usage,
         step: Step::Arguments,
-        object: format!("--cgroup {}", path.display()),
+        object: format!("--cgroup {}", escape_path(path)),
         cause,
         next: next.to_owned(),
     };

@@ -19,6 +19,7 @@ use super::load::LoadedProgram;
 use super::refusal;
 use super::sys;
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::process::Privileges;
 
 /// A tracepoint by its name and its number on the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub struct Attachment {
 pub fn attach(program: &LoadedProgram, tracepoint: &Tracepoint, cpu: u32) -> Result<Attachment> {
     let object = format!("{} to {tracepoint}", program.name());
     let event = sys::perf_event_open_tracepoint(tracepoint.id, cpu)
-        .map_err(|errno| refusal::of_bpf(errno, Step::Attach, &object))?;
+        .map_err(|errno| refused_event(errno, &object))?;
     sys::perf_event_set_bpf(event.as_fd(), program.as_fd())
         .map_err(|errno| refused_program(errno, object))?;
     Ok(Attachment { _held: event })
@@ -80,6 +81,17 @@ pub fn attach_raw(program: &LoadedProgram, tracepoint: &CStr) -> Result<Attachme
         }),
         Err(errno) => Err(refusal::of_bpf(errno, Step::Attach, &object)),
     }
+}
+
+/// Where perf is what is refused, there is a way without it.
+fn refused_event(errno: Errno, object: &str) -> Error {
+    let error = refusal::of_bpf(errno, Step::Attach, object);
+    if error.kind == Kind::Permission && Privileges::read().can_load() {
+        let next = "use `--attach raw`, which needs no perf event, or run it as root outside of a \
+                    container";
+        return Error { next: next.to_owned(), ..error };
+    }
+    error
 }
 
 fn refused_program(errno: Errno, object: String) -> Error {

@@ -28,6 +28,8 @@ const LICENSE: &CStr = c"Dual MIT/GPL";
 const FIRST_LOG_BYTES: u32 = 1 << 18;
 /// The largest log that every kernel takes: before Linux 5.2 the limit was 16 MiB - 1.
 const LARGEST_LOG_BYTES: u32 = (1 << 24) - 1;
+/// What stands in a log where the kernel left something out.
+const LEFT_OUT: &str = "(here lines are missing: the log is larger than any buffer for it)\n";
 /// `EAGAIN` says that a signal interrupted the verifier; a few tries are enough for any handler.
 const TRIES: usize = 5;
 
@@ -180,19 +182,30 @@ pub(super) fn with_log(level: LogLevel, load: impl Fn(LogLevel, u32) -> Logged) 
 }
 
 /// A log that is too long for any buffer keeps its end from Linux 6.4 on. Before, it keeps its
-/// beginning, and the message at the end has to be asked for without the way there.
+/// beginning, and the message at the end has to be asked for without the way there. What is missing is
+/// said where it is missing.
 fn with_the_end(load: impl Fn(LogLevel, u32) -> Logged, mut log: LogBuffer) -> LogBuffer {
+    let newline = |byte: &u8| *byte == b'\n';
     if log.true_size == 0 {
         let (_, end) = load(LogLevel::Messages, FIRST_LOG_BYTES);
-        let whole_lines = log.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole_lines = log.bytes.iter().rposition(newline).map_or(0, |at| at + 1);
         log.bytes.truncate(whole_lines);
+        log.bytes.extend(LEFT_OUT.as_bytes());
         log.bytes.extend(end.bytes);
+    } else {
+        let half_a_line = log.bytes.iter().position(newline).map_or(0, |at| at + 1);
+        log.bytes.splice(..half_a_line, LEFT_OUT.bytes());
     }
     log
 }
 
+/// Whether the verifier may have been content, and something else was missing: it then has nothing to say.
+pub(super) fn is_not_the_verifiers(errno: Errno) -> bool {
+    matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)
+}
+
 fn explain(errno: Errno, program: &Program, log: &LogBuffer) -> Error {
-    if log.bytes.is_empty() {
+    if log.bytes.is_empty() || is_not_the_verifiers(errno) {
         return refusal::of_bpf(errno, Step::Load, program.name());
     }
     Error {

@@ -4,8 +4,12 @@ use nix::errno::Errno;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use super::features::kernel_version;
-use crate::error::{Cause, Error, Kind, Step};
-use crate::process::Privileges;
+use crate::error::{Cause, Error, Kind, MORE_FILES, Step};
+use crate::process::{Privileges, SECCOMP_FILTER};
+
+/// What a user can do whom a seccomp filter stands in the way of.
+const LEAVE_FILTER: &str =
+    "run it outside of the container, or let its filter allow bpf(2) and perf_event_open(2)";
 
 /// The error for a refused map, program or attachment that the verifier had no part in.
 pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
@@ -28,31 +32,34 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
         };
     }
     match errno {
-        Errno::EPERM | Errno::EACCES => Error {
-            kind: Kind::Permission,
-            step,
-            object,
-            cause: Cause::Explained(errno, Privileges::read().explain()),
-            next: "run it as root, or give it CAP_BPF and CAP_PERFMON (before Linux 5.8: \
-                   CAP_SYS_ADMIN)"
-                .to_owned(),
-        },
+        Errno::EPERM | Errno::EACCES => {
+            let privileges = Privileges::read();
+            Error {
+                kind: Kind::Permission,
+                step,
+                object,
+                cause: Cause::Explained(errno, privileges.explain()),
+                next: way_to_privilege(&privileges).to_owned(),
+            }
+        }
         // A seccomp filter may answer so for a call that the kernel has.
         Errno::ENOSYS => {
-            let filtered = Privileges::read().seccomp.is_some_and(|mode| mode != 0);
-            let (kind, why) = if filtered {
-                (Kind::Permission, "a seccomp filter is in force, as in a container")
+            let filtered = Privileges::read().seccomp == Some(SECCOMP_FILTER);
+            let (kind, why, next) = if filtered {
+                (Kind::Permission, "a seccomp filter is in force, as in a container", LEAVE_FILTER)
             } else {
-                (Kind::Unsupported, "this kernel was built without the system call")
+                (
+                    Kind::Unsupported,
+                    "this kernel was built without the system call",
+                    "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_PERF_EVENTS",
+                )
             };
             Error {
                 kind,
                 step,
                 object,
                 cause: Cause::Explained(errno, why.to_owned()),
-                next: "run it outside of the container, or on a kernel with CONFIG_BPF_SYSCALL \
-                       and CONFIG_PERF_EVENTS"
-                    .to_owned(),
+                next: next.to_owned(),
             }
         }
         Errno::EINVAL | Errno::EOPNOTSUPP => Error {
@@ -62,6 +69,21 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
             cause: Cause::Errno(errno),
             next: "rlat needs Linux 5.5 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS"
                 .to_owned(),
+        },
+        Errno::E2BIG if step == Step::Map => Error {
+            kind: Kind::Other,
+            step,
+            object,
+            cause: Cause::Explained(errno, "it would be larger than the kernel allows".to_owned()),
+            next: "measure fewer system calls at once, or give --starts a smaller number"
+                .to_owned(),
+        },
+        Errno::EEXIST => Error {
+            kind: Kind::Other,
+            step,
+            object,
+            cause: Cause::Explained(errno, "something is attached there already".to_owned()),
+            next: "`bpftool perf` and `bpftool link` list what is attached".to_owned(),
         },
         Errno::ENOMEM => Error {
             kind: Kind::Other,
@@ -75,7 +97,7 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
             step,
             object,
             cause: Cause::Errno(errno),
-            next: "allow more open files: `ulimit -n 64` is enough for rlat".to_owned(),
+            next: MORE_FILES.to_owned(),
         },
         _ => Error {
             kind: Kind::Other,
@@ -84,6 +106,19 @@ pub(crate) fn of_bpf(errno: Errno, step: Step, object: &str) -> Error {
             cause: Cause::Errno(errno),
             next: "`rlat -v` shows the steps before this one".to_owned(),
         },
+    }
+}
+
+/// What a user can do who was refused, by what was seen.
+fn way_to_privilege(privileges: &Privileges) -> &'static str {
+    if privileges.initial_user_namespace == Some(false) {
+        "run it as root outside of the container or user namespace"
+    } else if !privileges.can_load() {
+        "run it as root, or give it CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN)"
+    } else if privileges.seccomp == Some(SECCOMP_FILTER) {
+        LEAVE_FILTER
+    } else {
+        "`rlat check` shows what was looked at; a security module may have logged more: `dmesg`"
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use nix::errno::Errno;
 
 use super::kind::ProgramKind;
-use super::load::{quiet, with_log};
+use super::load::{is_not_the_verifiers, quiet, with_log};
 use super::refusal;
 use super::sys::{self, AnyMapSpec, AnyProgramSpec, LogBuffer, LogLevel};
 use crate::error::{Cause, Error, Kind, Result, Step};
@@ -131,7 +131,7 @@ pub fn verify(
                     log = every_path;
                 }
             }
-            if log.bytes.is_empty() {
+            if log.bytes.is_empty() || is_not_the_verifiers(errno) {
                 return Err(without_verdict(errno, candidate));
             }
             Ok(Verdict::Refused(Box::new(VerifierError::read(errno, listing, &log.bytes))))

@@ -6,6 +6,7 @@
 //! - [`is_32_bit`] says whether its system calls have the numbers of another architecture;
 //! - [`Launch`] starts a command, to be measured from the beginning, as a [`User`];
 //! - [`descriptor_target`] says what one of its descriptors is, [`command_line`] how it was called;
+//! - [`monotonic_offset_ns`] says how far its clock is from the kernel's;
 //! - [`Privileges`] says what this process may do, to explain a refusal.
 //!
 //! Terms:
@@ -32,6 +33,7 @@ mod status;
 mod syscall;
 mod target;
 mod threads;
+mod time_namespace;
 mod user;
 
 pub use command_line::command_line;
@@ -47,4 +49,5 @@ pub use status::Status;
 pub use syscall::{Activity, activity};
 pub use target::Target;
 pub use threads::{has_children, innermost_tid, live_tid, thread_name, tids};
+pub use time_namespace::monotonic_offset_ns;
 pub use user::User;

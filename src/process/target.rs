@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use super::namespace::proc_is_ours;
 use super::{PidNamespace, Stat, Status, live_tid, thread_name};
-use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::error::{Cause, Error, Kind, MORE_FILES, Result, Step};
 use crate::loader::sys::pidfd_open;
 
 /// A process that was there when it was opened.
@@ -98,6 +98,9 @@ fn open_pidfd(pid: u32) -> Result<Option<OwnedFd>> {
         // EPERM is not the kernel's: container runtimes' filters answer so to calls they do not know.
         Err(Errno::ENOSYS | Errno::EPERM) => Ok(None),
         Err(Errno::ESRCH) => Err(no_process(pid)),
+        Err(errno @ (Errno::EMFILE | Errno::ENFILE)) => {
+            Err(failure(pid, Kind::Other, Cause::Errno(errno), MORE_FILES))
+        }
         Err(errno) => Err(failure(
             pid,
             Kind::Other,
@@ -145,6 +148,7 @@ fn unreadable(id: u32, error: io::Error) -> Error {
         Errno::ENOENT | Errno::ESRCH if exists(id) => hidden(id, errno),
         Errno::ENOENT | Errno::ESRCH => no_process(id),
         Errno::EPERM | Errno::EACCES => hidden(id, errno),
+        Errno::EMFILE | Errno::ENFILE => failure(id, Kind::Other, Cause::Errno(errno), MORE_FILES),
         _ => failure(
             id,
             Kind::Other,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::escape::escape;
 use super::json::write_line;
 use super::numbers::{grouped, time};
 use crate::calibration::{Added, CALLS, Calibration, SignedRank, signed_rank};
+use crate::escape::escape;
 
 /// The calls of a process, counted for a while.
 #[derive(Clone, Debug)]

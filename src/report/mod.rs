@@ -10,11 +10,9 @@
 //! - [`cost`]: what the tracing costs, for people and as JSON.
 //! - [`csv`]: the buckets alone.
 //! - [`mod@utc`]: moments as RFC 3339 has them.
-//! - [`mod@escape`]: names from /proc, made safe for a terminal.
 
 pub mod cost;
 pub mod csv;
-pub mod escape;
 pub mod json;
 pub mod meta;
 pub mod numbers;

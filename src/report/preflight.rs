@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::escape::escape;
+use crate::escape::escape;
 use crate::preflight::{Preflight, Question, Verdict};
 
 /// A line for each question: what it is about, the answer, and more about it.

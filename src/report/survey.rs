@@ -9,11 +9,11 @@
 
 use std::fmt::{self, Write as _};
 
-use super::escape::escape;
 use super::numbers::{grouped, short_time, time};
 use super::text::{
-    QUIETER, calls, closed_by, equation, imbalance, lost, skipped_programs, unfollowed,
+    QUIETER, TO_LOOK, calls, closed_by, equation, imbalance, lost, skipped_programs, unfollowed,
 };
+use crate::escape::escape;
 use crate::latency::Elapsed;
 use crate::survey::layout::BUCKET_K;
 use crate::survey::{Findings, InFlight, SurveyedCall};
@@ -229,7 +229,7 @@ fn notes(
     }
     if ledger.in_flight_since_before.is_none() {
         let what = "calls in flight during the whole window are not known";
-        writeln!(f, "note: {what}: that needs CAP_SYS_PTRACE")?;
+        writeln!(f, "note: {what}: {TO_LOOK}")?;
     }
     Ok(())
 }

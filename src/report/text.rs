@@ -9,12 +9,12 @@ use std::fmt;
 use nix::errno::Errno;
 
 use super::cost::calibration_line;
-use super::escape::escape;
 use super::meta::Meta;
 use super::numbers::{grouped, time, whole_units};
 use super::rows::{histogram_rows, linear_rows};
 use super::utc::utc;
 use super::{Interval, View, counter_name, histogram_name};
+use crate::escape::escape;
 use crate::histogram::log2::RECORDED_K;
 use crate::histogram::{Histogram, LinearHistogram};
 use crate::latency::{
@@ -343,10 +343,15 @@ fn outside(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
     }
     if ledger.in_flight_since_before.is_none() {
         let what = "calls in flight during the whole window are not known";
-        writeln!(f, "note: {what}: that needs CAP_SYS_PTRACE, and processes named by their ids")?;
+        writeln!(f, "note: {what}: {TO_LOOK}, and processes named by their ids")?;
     }
     Ok(())
 }
+
+/// What it takes to look at what the threads of others do: the file in /proc is its owner's alone, and the
+/// kernel then asks for ptrace access.
+pub(super) const TO_LOOK: &str =
+    "that needs CAP_SYS_PTRACE, for processes of other users CAP_DAC_READ_SEARCH, too";
 
 /// Calls that were lost, by cause. `fewer` is what to do when there were too many threads.
 pub(super) fn lost(f: &mut fmt::Formatter<'_>, ledger: &Ledger, fewer: &str) -> fmt::Result {

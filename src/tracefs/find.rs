@@ -11,6 +11,7 @@ use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 use super::mount_points;
 use super::refusal::{Refusal, refused_folder};
 use crate::error::Result;
+use crate::escape::escape_path;
 use crate::loader::sys::mount_detached;
 use crate::process::Lockdown;
 
@@ -39,7 +40,7 @@ pub enum Found {
 
 impl fmt::Display for Tracefs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let root = self.root.display();
+        let root = escape_path(&self.root);
         match self.how {
             Found::Given => write!(f, "given: {root}"),
             Found::Mounted => write!(f, "mounted at {root}"),

@@ -14,6 +14,7 @@ use nix::errno::Errno;
 
 use super::{Glob, Tracefs};
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::escape_path;
 
 /// The category that holds no tracepoints.
 const NOT_TRACEPOINTS: &str = "ftrace";
@@ -59,7 +60,7 @@ impl Tracefs {
             return Err(Error {
                 kind: Kind::Unsupported,
                 step: Step::List,
-                object: format!("tracepoints in {}", events.display()),
+                object: format!("tracepoints in {}", escape_path(&events)),
                 cause: Cause::Text("none of them has an `id` file".to_owned()),
                 next: "use a kernel with CONFIG_PERF_EVENTS".to_owned(),
             });
@@ -84,7 +85,7 @@ fn folder_names(folder: &Path) -> Result<Vec<String>> {
         Error {
             kind,
             step: Step::List,
-            object: format!("tracepoints in {}", folder.display()),
+            object: format!("tracepoints in {}", escape_path(folder)),
             cause: Cause::Explained(errno, "the folder cannot be read".to_owned()),
             next: "run as root, or name another tracefs with --tracefs DIR".to_owned(),
         }

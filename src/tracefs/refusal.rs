@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use crate::error::{Cause, Error, Kind, Step};
+use crate::escape::escape_path;
 use crate::loader::kernel_version;
 use crate::process::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
 
@@ -65,7 +66,11 @@ pub(super) fn refused_folder(folder: &Path, errno: Errno) -> Error {
             Kind::Unsupported,
             folder,
             errno,
-            "there is no `events` folder in it",
+            if folder.exists() {
+                "there is no `events` folder in it"
+            } else {
+                "there is no such folder"
+            },
             "name a tracefs, such as /sys/kernel/tracing, or a copy of one",
         ),
         _ => unforeseen(folder, errno),
@@ -181,7 +186,7 @@ fn error(kind: Kind, folder: &Path, errno: Errno, why: &str, next: &str) -> Erro
     Error {
         kind,
         step: Step::Tracefs,
-        object: folder.display().to_string(),
+        object: escape_path(folder),
         cause: Cause::Explained(errno, why.to_owned()),
         next: next.to_owned(),
     }

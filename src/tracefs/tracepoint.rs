@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use super::refusal::locked_down;
 use super::{Format, Found, Tracefs};
 use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::escape::escape_path;
 use crate::process::Privileges;
 
 impl Tracefs {
@@ -57,9 +58,9 @@ impl Tracefs {
     /// Looks which part of the path is missing: each has its own cause.
     fn missing(&self, category: &str, name: &str, file: &str) -> (Kind, String, String) {
         let events = self.root().join("events");
-        let list = |folder: PathBuf| format!("`ls {}` lists what there is", folder.display());
+        let list = |folder: PathBuf| format!("`ls {}` lists what there is", escape_path(&folder));
         let (why, next) = if !events.exists() {
-            let why = format!("there is no `events` folder in {}", self.root().display());
+            let why = format!("there is no `events` folder in {}", escape_path(self.root()));
             (
                 why,
                 "see that tracefs is still mounted, and that lockdown does not close it".to_owned(),
@@ -68,7 +69,7 @@ impl Tracefs {
             let why = format!("it has no `{file}` file: this kernel is built without perf events");
             (why, "use a kernel with CONFIG_PERF_EVENTS".to_owned())
         } else if self.how() == Found::Given {
-            (format!("{} lacks it", self.root().display()), list(events))
+            (format!("{} lacks it", escape_path(self.root())), list(events))
         } else if events.join(category).exists() {
             ("this kernel has no such tracepoint".to_owned(), list(events.join(category)))
         } else if category == "syscalls" {
@@ -82,7 +83,7 @@ impl Tracefs {
 
     fn unreadable(&self, category: &str, name: &str, file: &str, why: String) -> Error {
         let path = self.folder(category, name).join(file);
-        let next = format!("see what it holds: `cat {}`", path.display());
+        let next = format!("see what it holds: `cat {}`", escape_path(&path));
         failure(category, name, Kind::Other, Cause::Text(why), next)
     }
 

@@ -3,9 +3,11 @@
 // Each file of tests needs a part of it, and a failure in any part fails the test.
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod folder;
 mod hogs;
 mod lines;
 mod measured;
+mod refusing;
 mod report;
 mod rlat;
 
@@ -19,9 +21,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+pub(crate) use folder::{Folder, TracefsCopy};
 pub(crate) use hogs::Hogs;
 pub(crate) use lines::Lines;
 pub(crate) use measured::{Workload, workload, workload_path};
+pub(crate) use refusing::{Call, behind_filter, refused, unprivileged, with_privileges};
 pub(crate) use report::{Ledger, Report};
 pub(crate) use rlat::{Ended, RLAT, Rlat, rlat};
 

@@ -42,14 +42,26 @@ pub(crate) fn with_tid(tid: i32, work: impl Fn() + Sync) {
     panic!("no thread was given the id {tid}");
 }
 
-/// From now on, and in whatever this process executes, the system call fails with the error number.
-pub(crate) fn refuse(call: u32, errno: u32) {
+/// From now on, and in whatever this process executes, the system call fails with the error number: any
+/// of it, or one whose argument of that index has that value in its low 32 bits.
+pub(crate) fn refuse(call: u32, argument: Option<(u32, u32)>, errno: u32) {
+    /// Where `args` begins in `struct seccomp_data`, and how long each is.
+    const ARGS: (u32, u32) = (16, 8);
     set_no_new_privs().unwrap();
     let insn = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = |offset| insn(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
+    let skip_unless =
+        |value, count| insn(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, count, value);
+    let low_half = if cfg!(target_endian = "big") { 4 } else { 0 };
+    let (index, value) = argument.unwrap_or_default();
+    let with_any = u8::from(argument.is_none());
     let mut filter = [
         // The number of the call is the first thing in struct seccomp_data.
-        insn(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        insn(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call),
+        load(0),
+        skip_unless(call, 4),
+        insn(libc::BPF_JMP | libc::BPF_JA, 0, 0, u32::from(2 * with_any)),
+        load(ARGS.0 + ARGS.1 * index + low_half),
+        skip_unless(value, 1),
         insn(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno),
         insn(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];

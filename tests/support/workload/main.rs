@@ -22,7 +22,8 @@
 //!                                makes CALLS calls on standard input at each order
 //! workload reuse THREADS CALLS   as exec, but the calls that come after it are made by threads that
 //!                                have the ids of those that were ended, CALLS by each
-//! workload refuse CALL ERRNO COMMAND   starts COMMAND, to which system call CALL returns ERRNO
+//! workload refuse CALL[:INDEX=VALUE] ERRNO COMMAND   starts COMMAND, to which system call CALL returns ERRNO,
+//!                                with VALUE as that argument or with any
 //! workload programs              lists the ids of all BPF programs in the kernel
 //! ```
 
@@ -65,7 +66,12 @@ fn main() {
         ["after-exec", calls] => after_exec(number(calls)),
         ["after-reuse", calls, tids @ ..] => after_reuse(number(calls), tids),
         ["refuse", call, errno, command, args @ ..] => {
-            kernel::refuse(number(call), number(errno));
+            let (call, argument) =
+                call.split_once(':').map_or((*call, None), |(call, argument)| {
+                    let (index, value) = argument.split_once('=').unwrap();
+                    (call, Some((number(index), number(value))))
+                });
+            kernel::refuse(number(call), argument, number(errno));
             panic!("{command}: {}", Command::new(command).args(args).exec());
         }
         ["programs"] => kernel::program_ids().for_each(|id| println!("{id}")),

@@ -4,13 +4,14 @@
 //! are no text at all. Printed as they are, they could recolour the terminal or forge a line of the report.
 
 use std::fmt::Write;
+use std::path::Path;
 
 /// The name with everything that does not simply print replaced by an escape, as in a Rust string: control
 /// and formatting characters, and the backslash, so that the result is unambiguous. A byte that is not
 /// UTF-8 becomes `\xNN`.
 ///
 /// ```
-/// use rlat::report::escape::escape;
+/// use rlat::escape::escape;
 ///
 /// assert_eq!(escape(b"nginx: worker's"), "nginx: worker's");
 /// assert_eq!(escape(b"\x1b[31mred\n"), r"\u{1b}[31mred\n");
@@ -31,6 +32,17 @@ pub fn escape(name: &[u8]) -> String {
         }
     }
     escaped
+}
+
+/// The same for a path.
+///
+/// ```
+/// use rlat::escape::escape_path;
+///
+/// assert_eq!(escape_path("/tmp/a\nb".as_ref()), r"/tmp/a\nb");
+/// ```
+pub fn escape_path(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes())
 }
 
 #[cfg(test)]
