@@ -22,6 +22,8 @@ pub struct Status {
     pub namespace_tids: Vec<u32>,
     /// `Threads`: how many threads the process has.
     pub threads: Option<usize>,
+    /// `CapPrm`: the capabilities that it may take into effect, bit N for capability N.
+    pub permitted: Option<u64>,
     /// `CapEff`: the effective capabilities, bit N for capability N.
     pub effective: Option<u64>,
     /// `Seccomp`: 0 off, 1 strict, 2 a filter (Linux 3.8).
@@ -60,6 +62,7 @@ impl Status {
                 "Pid" => status.tid = number(value),
                 "NSpid" => status.namespace_tids = numbers(value),
                 "Threads" => status.threads = number(value),
+                "CapPrm" => status.permitted = u64::from_str_radix(value.trim(), 16).ok(),
                 "CapEff" => status.effective = u64::from_str_radix(value.trim(), 16).ok(),
                 "Seccomp" => status.seccomp = number(value),
                 "SigIgn" => status.ignored_signals = u64::from_str_radix(value.trim(), 16).ok(),
