@@ -29,7 +29,8 @@
 //! Beside them: [`survey`] measures all calls of a process at once; [`calibration`] what measuring costs;
 //! [`histogram`] has the buckets, [`tracefs`] the tracepoints, [`verifier`] what the verifier says in
 //! words, [`process`] what /proc knows, [`host`] on what all of this runs,
-//! [`preflight`] whether it can, [`error`] what can go wrong, [`mod@escape`] makes names safe for a terminal; [`commands`] and [`cli`] put it together.
+//! [`confinement`] what is given up once the window is open, [`preflight`] whether it can, [`error`] what can
+//! go wrong, [`mod@escape`] makes names safe for a terminal; [`commands`] and [`cli`] put it together.
 //!
 //! ```no_run
 //! use rlat::histogram::Unit;
@@ -60,6 +61,7 @@ pub mod btf;
 pub mod calibration;
 pub mod cli;
 pub mod commands;
+pub mod confinement;
 pub mod elf;
 pub mod error;
 pub mod escape;

@@ -18,11 +18,13 @@ use super::signals::Signals;
 use super::window::{Shown, Window};
 use crate::calibration::{Calibration, USUAL_LENGTH};
 use crate::cli::{Format, MeasureArgs};
+use crate::confinement::{Confinement, Tasks, confine};
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::escape::{escape, escape_path};
 use crate::latency::{
     Chosen, ClosedBy, Measurement, Needs, Request, Subject, Syscall, choose, wait,
 };
+use crate::loader::LoadedProgram;
 use crate::process::{Launch, Target, User, descriptor_target, is_32_bit, is_open};
 use crate::report::numbers::time;
 use crate::report::{View, cost, text};
@@ -138,6 +140,13 @@ fn measure_subject(
         looks = Looks::begin(subject, measured, &descriptors, true);
     }
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
+    if let Some(tracefs) = &tracefs {
+        tracefs.let_go();
+    }
+    // A command has begun, and is not concerned.
+    let given_up =
+        give_up(subject, command.as_deref(), output, args.verbose, &measurement.loaded());
+    verbose(given_up.to_string());
     let mut shown = Shown::choose(args, view, &meta, opened, deadline, before);
     let window =
         Window { subject, measurement: &measurement, deadline, alone: command.is_none(), signals };
@@ -163,6 +172,24 @@ fn measure_subject(
     }
     let_go(measurement, Measurement::loaded, statistics, closing);
     result
+}
+
+/// Gives up what is needed no more once the window is open.
+pub(super) fn give_up(
+    subject: &Subject,
+    command: Option<&Launch>,
+    output: &Output,
+    verbose: bool,
+    programs: &[&LoadedProgram],
+) -> Confinement {
+    let targets: Vec<u32> = subject.targets().iter().map(|target| target.pid).collect();
+    let tasks = Tasks {
+        targets: &targets,
+        folder: output.folder(),
+        command: command.map(Launch::pid),
+        sizes: verbose,
+    };
+    confine(tasks, || programs.iter().all(|program| program.info().is_ok()))
 }
 
 /// A note that would go nowhere is not taken.

@@ -17,6 +17,7 @@ mod progress;
 mod protocol;
 mod ready;
 mod run_statistics;
+mod set_id;
 mod signals;
 mod survey;
 mod verify;
@@ -34,6 +35,10 @@ use crate::error::Cause;
 /// began.
 pub fn run(cli: &Cli, started: Instant) -> u8 {
     let mut exit_code = 0;
+    if let Err(error) = set_id::refuse() {
+        say(&format!("rlat: {error}"));
+        return error.kind.exit_code();
+    }
     let result = match &cli.command {
         Some(Command::List(args)) => list::list(args),
         Some(Command::Check(args)) => check::check(args),

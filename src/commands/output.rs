@@ -86,6 +86,14 @@ impl Output {
         File::options().write(true).custom_flags(no_terminal_of_ours).open(path).map(Place::Open)
     }
 
+    /// The folder in which a file is made and replaced, if one is.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Beside(replacement) => Some(replacement.folder()),
+            Place::Standard | Place::StandardError | Place::Open(_) => None,
+        }
+    }
+
     /// Writes a part of the result that others follow. Where the result is to be a file that is complete,
     /// it waits beside the file's place, and not in memory.
     ///

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use super::measure::{
-    command_subject, kernel, launch, open_processes, pass_on, print_notes, wait_for_command,
+    command_subject, give_up, kernel, launch, open_processes, pass_on, print_notes,
+    wait_for_command,
 };
 use super::output::Output;
 use super::progress::{INTERVAL, Progress};
@@ -79,6 +80,9 @@ fn survey_subject(
         command.start()?;
         survey.look_for_32_bit();
     }
+    let mut output = Output::open(None, command.is_some())?;
+    let given_up = give_up(subject, command.as_deref(), &output, args.verbose, &survey.loaded());
+    verbose(given_up.to_string());
     let deadline = Some(args.duration).filter(|time| !time.is_zero()).map(|time| opened + time);
     // A command may draw on the terminal itself.
     let progress = command.is_none().then(|| Progress::on_terminal(deadline)).flatten();
@@ -93,7 +97,7 @@ fn survey_subject(
     verbose(format!("the window closed after {}", time(findings.window.as_nanos())));
 
     // Before the programs are detached, as for a measurement.
-    let result = Output::open(None, command.is_some())?.write_result(&survey::survey(&findings));
+    let result = output.write_result(&survey::survey(&findings));
     let_go(survey, Survey::loaded, statistics, closing);
     result
 }

@@ -150,10 +150,9 @@ impl Shown {
         output: &mut Output,
     ) -> Result<()> {
         let text = match &mut self.meanwhile {
-            Meanwhile::Nothing => self.whole(meta, outcome),
             Meanwhile::Intervals(intervals) => intervals.finish(meta, outcome),
             Meanwhile::Live(live) if written.is_ok() => live.finish() + &self.whole(meta, outcome),
-            Meanwhile::Live(_) => self.whole(meta, outcome),
+            Meanwhile::Nothing | Meanwhile::Live(_) => self.whole(meta, outcome),
         };
         if let Err(error) = written {
             if !is_quiet(&error) {

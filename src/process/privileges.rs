@@ -38,6 +38,12 @@ pub enum Capability {
     DacOverride = 1,
     /// Read any file and search any folder.
     DacReadSearch = 2,
+    /// Do with any user's file what only its owner may.
+    Fowner = 3,
+    /// Send signals to any user's processes.
+    Kill = 5,
+    /// Trace any process, and see what only its tracer may.
+    SysPtrace = 19,
     /// Mount filesystems, and much else; it includes `CAP_BPF` and `CAP_PERFMON`.
     SysAdmin = 21,
     /// Exceed resource limits.
@@ -53,6 +59,9 @@ impl fmt::Display for Capability {
         f.write_str(match self {
             Self::DacOverride => "CAP_DAC_OVERRIDE",
             Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Self::Fowner => "CAP_FOWNER",
+            Self::Kill => "CAP_KILL",
+            Self::SysPtrace => "CAP_SYS_PTRACE",
             Self::SysAdmin => "CAP_SYS_ADMIN",
             Self::SysResource => "CAP_SYS_RESOURCE",
             Self::Perfmon => "CAP_PERFMON",
@@ -133,7 +142,7 @@ impl Privileges {
             effective: status.effective,
             initial_user_namespace: namespace.map(|file| file.ino() == INITIAL_USER_NAMESPACE),
             seccomp: status.seccomp,
-            unprivileged_bpf_disabled: sysctl("unprivileged_bpf_disabled"),
+            unprivileged_bpf_disabled: unprivileged_bpf_disabled(),
             perf_event_paranoid: sysctl("perf_event_paranoid"),
             lockdown: Lockdown::read(),
         }
@@ -218,6 +227,11 @@ impl Privileges {
             missing.join(" and ")
         )
     }
+}
+
+/// `kernel.unprivileged_bpf_disabled`, see [`Privileges`]; `None` where it cannot be read.
+pub fn unprivileged_bpf_disabled() -> Option<i64> {
+    sysctl("unprivileged_bpf_disabled")
 }
 
 /// A number from `/proc/sys/kernel`.

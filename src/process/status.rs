@@ -22,6 +22,8 @@ pub struct Status {
     pub namespace_tids: Vec<u32>,
     /// `Threads`: how many threads the process has.
     pub threads: Option<usize>,
+    /// `CapPrm`: the capabilities that it may take into effect, bit N for capability N.
+    pub permitted: Option<u64>,
     /// `CapEff`: the effective capabilities, bit N for capability N.
     pub effective: Option<u64>,
     /// `Seccomp`: 0 off, 1 strict, 2 a filter (Linux 3.8).
@@ -60,6 +62,7 @@ impl Status {
                 "Pid" => status.tid = number(value),
                 "NSpid" => status.namespace_tids = numbers(value),
                 "Threads" => status.threads = number(value),
+                "CapPrm" => status.permitted = u64::from_str_radix(value.trim(), 16).ok(),
                 "CapEff" => status.effective = u64::from_str_radix(value.trim(), 16).ok(),
                 "Seccomp" => status.seccomp = number(value),
                 "SigIgn" => status.ignored_signals = u64::from_str_radix(value.trim(), 16).ok(),
@@ -119,7 +122,7 @@ mod tests {
     #[test]
     fn the_needed_lines_are_found() {
         let text = b"Name:\ta: \\n\xff \nUmask:\t0022\nState:\tZ (zombie)\nTgid:\t77\nPid:\t78\n\
-            NSpid:\t78\t9\t2\nThreads:\t3\nCapEff:\t000001fffeffffff\nSeccomp:\t2\n\
+            NSpid:\t78\t9\t2\nThreads:\t3\nCapPrm:\t00000000000000ff\nCapEff:\t000001fffeffffff\nSeccomp:\t2\n\
             Seccomp_filters:\t1\nSigIgn:\t0000000000001000\nVmHWM:\t    1234 kB\n\
             voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n";
         let expected = Status {
@@ -129,6 +132,7 @@ mod tests {
             tid: Some(78),
             namespace_tids: vec![78, 9, 2],
             threads: Some(3),
+            permitted: Some(0xff),
             effective: Some(0x0000_01ff_feff_ffff),
             seccomp: Some(2),
             ignored_signals: Some(0x1000),

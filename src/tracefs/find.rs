@@ -1,5 +1,6 @@
 //! Finding tracefs, or mounting it for this process alone.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,7 +25,7 @@ pub struct Tracefs {
     root: PathBuf,
     how: Found,
     /// A private mount lives as long as this descriptor.
-    _mount: Option<OwnedFd>,
+    mount: RefCell<Option<OwnedFd>>,
 }
 
 /// How a [`Tracefs`] was come by.
@@ -69,7 +70,11 @@ impl Tracefs {
     pub fn open(explicit: Option<&Path>) -> Result<Self> {
         if let Some(folder) = explicit {
             return match list_events(folder) {
-                Ok(()) => Ok(Self { root: folder.to_owned(), how: Found::Given, _mount: None }),
+                Ok(()) => Ok(Self {
+                    root: folder.to_owned(),
+                    how: Found::Given,
+                    mount: RefCell::default(),
+                }),
                 Err(errno) => Err(refused_folder(folder, errno)),
             };
         }
@@ -89,6 +94,11 @@ impl Tracefs {
         self.root.join("events").join(category).is_dir()
     }
 
+    /// Unmounts a private mount. Nothing can be asked any more then.
+    pub fn let_go(&self) {
+        drop(self.mount.take());
+    }
+
     /// How it was come by.
     pub fn how(&self) -> Found {
         self.how
@@ -106,7 +116,7 @@ fn search(
     let mut first_refusal = None;
     for root in candidates.filter(|path| is_tracefs(path)) {
         match list_events(&root) {
-            Ok(()) => return Ok(Tracefs { root, how: Found::Mounted, _mount: None }),
+            Ok(()) => return Ok(Tracefs { root, how: Found::Mounted, mount: RefCell::default() }),
             Err(errno) => {
                 first_refusal.get_or_insert(Refusal::Events { root, errno });
             }
@@ -122,7 +132,7 @@ fn mount_private(
     // A mount that is attached nowhere has no path but that of its descriptor.
     let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
     match list_events(&root) {
-        Ok(()) => Ok(Tracefs { root, how: Found::Private, _mount: Some(mount) }),
+        Ok(()) => Ok(Tracefs { root, how: Found::Private, mount: RefCell::new(Some(mount)) }),
         Err(errno) => Err(Refusal::Events { root, errno }),
     }
 }

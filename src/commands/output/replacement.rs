@@ -80,9 +80,17 @@ impl Replacement {
         }
     }
 
+    /// Where the file is, or will be.
+    pub(super) fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
+    }
+
     /// A new file in the same folder: to take a name, a file has to be on the same file system.
     fn temporary(&self) -> io::Result<Temporary> {
-        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let folder = self.folder();
         let mut number = 0;
         loop {
             let path = folder.join(format!(".rlat-{}-{number}.tmp", std::process::id()));

@@ -1,7 +1,7 @@
 //! The system calls that no library wraps: bpf(2), perf_event_open(2) and a few more.
 //!
 //! This is the one place where rlat talks to the kernel in raw structures, and apart from the file
-//! that maps memory the only one with `unsafe`. Everything it gives out is safe to use: descriptors
+//! that maps memory, and the one that gives up privileges, the only one with `unsafe`. Everything it gives out is safe to use: descriptors
 //! are owned, and a map remembers the sizes of its key and value, because the kernel reads and
 //! writes as many bytes as it was told when the map was created.
 //!
