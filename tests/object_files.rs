@@ -126,13 +126,15 @@ int main(int argc, char **argv)
 		if (!bpf_program__attach(program))
 			return fail(bpf_program__name(program));
 	}
-	struct bpf_map *control = NULL, *map;
+	struct bpf_map *control = NULL, *slots = NULL, *map;
 	bpf_object__for_each_map(map, object) {
 		if (strstr(bpf_map__name(map), "control"))
 			control = map;
+		if (strstr(bpf_map__name(map), "slots"))
+			slots = map;
 	}
 	struct bpf_map *regions = bpf_object__find_map_by_name(object, "rlat_cpus");
-	if (!control || !regions)
+	if (!control || !slots || !regions)
 		return fail("maps");
 	int zero = open("/dev/zero", O_RDONLY);
 	unsigned key = 0;
@@ -157,12 +159,11 @@ int main(int argc, char **argv)
 		if (bpf_map_lookup_elem(bpf_map__fd(regions), &key, words))
 			return fail("lookup");
 		entered += words[0];
-		recorded += words[1];
+		/* The buckets. */
+		for (int word = 192; word < 192 + 1920; word++)
+			recorded += words[word];
 	}
 	/* The thread that reads has counted its entries itself, in the slot that it owns. */
-	struct bpf_map *slots = bpf_object__find_map_by_name(object, "rlat_slots");
-	if (!slots)
-		return fail("slots");
 	size_t bytes = bpf_map__value_size(slots);
 	words = calloc(1, bytes);
 	key = 0;

@@ -9,7 +9,7 @@ use crate::goals::Goals;
 use crate::peers::{Peer, PeerKind};
 use crate::setups::Setup;
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 15;
 /// Runs of each kind in a round, of which the fastest counts: somebody else had the CPU in the others.
 const RUNS: usize = 60;
 /// Slow tracers are given no more time than that for them.

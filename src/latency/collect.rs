@@ -79,7 +79,7 @@ pub(super) fn ledger<'a>(regions: impl Iterator<Item = Region<'a>>) -> Ledger {
     let mut errors: Vec<u64> = Vec::new();
     for region in regions {
         ledger.entered += region.get(Counter::Entered) + region.get(Counter::EntryMissed);
-        ledger.recorded += region.get(Counter::Recorded);
+        ledger.recorded += region.recorded();
         ledger.ended_without_exit += region.get(Counter::EndedWithoutExit);
         ledger.exits_without_start += region.get(Counter::ExitWithoutStart);
         ledger.restarted += region.get(Counter::Restarted);
@@ -149,7 +149,6 @@ mod tests {
     fn region(recorded: u64, bucket: usize, sum: u64, min: u64, max: u64) -> Vec<AtomicU64> {
         let mut words = vec![0; region_words(4)];
         words[Counter::Entered as usize] = recorded + 1;
-        words[Counter::Recorded as usize] = recorded;
         words[Counter::SumNs as usize] = sum;
         words[Counter::MinNs as usize] = min;
         words[Counter::MaxNs as usize] = max;

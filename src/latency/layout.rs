@@ -49,34 +49,33 @@ pub enum Counter {
     /// Calls that entered. Where one call is measured, each thread counts its own in its slot, which is
     /// added here when the thread ends: see [`Slot::entered`].
     Entered = 0,
-    /// Calls that entered and returned.
-    Recorded = 1,
-    /// The sum of the latencies of those in the histogram, in ns.
-    SumNs = 2,
+    /// The sum of the latencies of the calls in the histogram, in ns.
+    SumNs = 1,
     /// The smallest of them in ns; starts as `u64::MAX`.
-    MinNs = 3,
+    MinNs = 2,
     /// The largest of them in ns.
-    MaxNs = 4,
+    MaxNs = 3,
     /// Calls whose thread ended inside of them.
-    EndedWithoutExit = 5,
+    EndedWithoutExit = 4,
     /// Calls that entered when the store of starts had no room for one more thread.
-    StoreFull = 6,
+    StoreFull = 5,
     /// Calls whose start was still there when the thread entered its next call.
-    ExitMissed = 7,
+    ExitMissed = 6,
     /// Calls whose end, by the clock, came before their start.
-    Negative = 8,
+    Negative = 7,
     /// Exits that no start belongs to: the call entered before the window opened.
-    ExitWithoutStart = 9,
+    ExitWithoutStart = 8,
     /// Returns with a restart code.
-    Restarted = 10,
-    /// Recorded calls that are not in the histogram, for what they returned.
-    Excluded = 11,
+    Restarted = 9,
+    /// Recorded calls that are not in the histogram, for what they returned. The others are each in one
+    /// bucket, and need no counter.
+    Excluded = 10,
     /// Recorded calls that returned 0.
-    ReturnedZero = 12,
+    ReturnedZero = 11,
     /// Recorded calls that returned an error.
-    ReturnedError = 13,
+    ReturnedError = 12,
     /// Exits of threads that are known, and whose entry was not seen: the kernel skipped it.
-    EntryMissed = 14,
+    EntryMissed = 13,
 }
 
 const ERRNOS_WORD: usize = 32;
@@ -119,6 +118,11 @@ impl<'a> Region<'a> {
     /// The counter's value now.
     pub fn get(self, counter: Counter) -> u64 {
         self.0[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// How many calls entered and returned: those in the histogram, and those that are left out of it.
+    pub fn recorded(self) -> u64 {
+        self.buckets().sum::<u64>() + self.get(Counter::Excluded)
     }
 
     /// How often each errno was returned, by its number.

@@ -1,6 +1,6 @@
 //! The regions of all calls and CPUs, in one map.
 
-use super::layout::{CPUS_MAP, Counter, Region, region_words};
+use super::layout::{CPUS_MAP, Region, region_words};
 use crate::error::Result;
 use crate::histogram::Linear;
 use crate::maps::{MmapableArray, cpus};
@@ -40,6 +40,6 @@ impl Regions {
 
     /// How many calls have been recorded so far.
     pub(super) fn recorded(&self) -> u64 {
-        self.map.values().map(|words| Region::new(words).get(Counter::Recorded)).sum()
+        self.map.values().map(|words| Region::new(words).recorded()).sum()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::insn::{
     AluOp, Assembler, Helper, JumpOp, Label,
-    Reg::{R0, R1, R2, R3, R4, R6, R10},
+    Reg::{R0, R1, R2, R3, R4, R6, R7, R10},
     Size,
 };
 use crate::loader::TracepointType;
@@ -63,7 +63,7 @@ pub(crate) fn emit_beginning(asm: &mut Assembler, scope: &Scope, ids: Ids, out: 
 }
 
 /// Appends instructions that go to `out` unless the current thread is in the scope, and else leave
-/// its ids on the stack: the key at [`stack::TID`], and what people see at [`stack::IDS`].
+/// its ids: the key in r7 and at [`stack::TID`], and what people see at [`stack::IDS`].
 fn emit_scope(asm: &mut Assembler, scope: &Scope, ids: Ids, out: Label) {
     match scope {
         Scope::Processes(members) => emit_members(asm, members, Which::Process, ids, out),
@@ -151,7 +151,9 @@ fn emit_is_member(
             Which::Process => (stack::IDS + 4, "is it our process?"),
             Which::Thread => (stack::IDS, "is it our thread?"),
         };
-        asm.load(Size::W, R1, R10, field);
+        if (*namespace, which) != (PidNamespace::Initial, Which::Process) {
+            asm.load(Size::W, R1, R10, field);
+        }
         let (final_id, others) = match ids.split_last() {
             Some((final_id, others)) => (*final_id, others),
             None => continue,
@@ -169,39 +171,39 @@ fn emit_is_member(
     asm.jump(yes);
 }
 
-/// The ids of the initial PID namespace, laid out as `struct bpf_pidns_info`: thread, then process.
+/// The ids of the initial PID namespace, laid out as `struct bpf_pidns_info`: thread, then process. Leaves the
+/// process in r1, too.
 fn emit_initial_ids(asm: &mut Assembler, ids: Ids) {
     emit_key(asm, ids);
     match ids {
         Ids::Helper => {
-            asm.store(Size::W, R10, stack::IDS, R0);
-            asm.alu(AluOp::Rsh, R0, 32);
-            asm.store(Size::W, R10, stack::IDS + 4, R0);
+            asm.mov(R1, R0);
+            asm.alu(AluOp::Rsh, R1, 32).comment("r1 = the process");
         }
         Ids::Task(task) => {
-            asm.store(Size::W, R10, stack::IDS, R1);
-            asm.load(Size::W, R1, R0, task.tgid).comment("the process");
-            asm.store(Size::W, R10, stack::IDS + 4, R1);
+            asm.load(Size::W, R1, R0, task.tgid).comment("r1 = the process");
         }
     }
+    asm.store(Size::W, R10, stack::IDS, R7);
+    asm.store(Size::W, R10, stack::IDS + 4, R1);
 }
 
-/// The key of the thread, which is unique on the host: its id in the initial PID namespace. Leaves what it
-/// came from in r0, and the key of a task in r1.
+/// r7 = the key of the thread, which is unique on the host: its id in the initial PID namespace. Maps want it in
+/// memory. Leaves in r0 what it came from.
 fn emit_key(asm: &mut Assembler, ids: Ids) {
     match ids {
         Ids::Helper => {
             asm.call(Helper::GetCurrentPidTgid).comment("r0 = tgid << 32 | tid");
-            asm.store(Size::W, R10, stack::TID, R0).comment("the key: the thread");
+            asm.mov32(R7, R0).comment("r7 = the key: the thread");
         }
         Ids::Task(task) => {
             asm.call(Helper::GetCurrentTaskBtf)
                 .comment("r0 = the task: one to the kernel is a thread");
             asm.store(Size::DW, R10, stack::TASK, R0);
-            asm.load(Size::W, R1, R0, task.tid);
-            asm.store(Size::W, R10, stack::TID, R1).comment("the key: the thread");
+            asm.load(Size::W, R7, R0, task.tid).comment("r7 = the key: the thread");
         }
     }
+    asm.store(Size::W, R10, stack::TID, R7);
 }
 
 /// A part of a name for a comment, without what does not print.

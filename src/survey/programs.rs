@@ -2,7 +2,7 @@
 //!
 //! They are those of [`latency`](crate::latency) but for two things: the number of the call selects
 //! the row that is counted in, and the context is the raw tracepoint's, which is an array of 8-byte
-//! arguments. Register use is the same in all: r6 the context, r7 the thread's slot, r8 a time,
+//! arguments. Register use is the same in all: r6 the context, r7 the thread's id and then its slot, r8 a time,
 //! r9 the number of a call and then its row; r0 to r5 are scratch, and lost at every helper call.
 //!
 //! Unlike perf, newer kernels do not disable preemption around programs on raw tracepoints. So all

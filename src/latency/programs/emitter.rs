@@ -183,12 +183,10 @@ impl<'a> Emitter<'a> {
         self.asm.alu(AluOp::Add, R2, R9);
         self.asm.mov(R1, 1);
         self.asm.atomic(AtomicOp::Add, R2, ERRNOS_OFFSET, R1).comment("count it: that errno");
-        self.count(Counter::Recorded);
         self.count(Counter::ReturnedError);
         self.asm.jump(to_error);
 
         self.asm.bind(address);
-        self.count(Counter::Recorded);
         self.asm.jump(to_ok);
     }
 

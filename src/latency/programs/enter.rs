@@ -160,7 +160,6 @@ impl Emitter<'_> {
         self.asm.mov(R8, R1);
         self.find_region(Call::OfSlot);
         self.asm.jump_if(JumpOp::Ne, R8, Slot::HELD, missed);
-        self.count(Counter::Recorded);
         if self.plan.returns.include_interrupted() {
             self.asm
                 .load(Size::DW, R8, R7, Slot::HELD_NS)

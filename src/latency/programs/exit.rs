@@ -75,11 +75,9 @@ impl Emitter<'_> {
         self.asm.load(Size::DW, R1, R6, result_offset).comment("what the call returns");
         self.asm.jump_if(JumpOp::Slt, R1, 0, returned_less);
         self.asm.jump_if(JumpOp::Eq, R1, 0, returned_zero);
-        self.count(Counter::Recorded);
         self.asm.jump(to_ok);
 
         self.asm.bind(returned_zero);
-        self.count(Counter::Recorded);
         self.count(Counter::ReturnedZero);
         self.asm.jump(to_zero);
 

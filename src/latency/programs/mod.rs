@@ -1,7 +1,7 @@
 //! The programs: at a call's entry, at its exit, and at the end of a thread.
 //!
 //! Each begins by leaving everything alone that is not measured: is the window open, is the thread in
-//! the scope. Register use is the same in all of them: r6 the context, r7 the thread's slot, r8 a
+//! the scope. Register use is the same in all of them: r6 the context, r7 the thread's id and then its slot, r8 a
 //! time or the number of a measured call, r9 this CPU's region; r0 to r5 are scratch, and lost at every
 //! helper call.
 //!

@@ -1,6 +1,6 @@
 //! Instructions that find, take and release a thread's slot.
 //!
-//! They expect the thread's id, as the initial PID namespace counts, at [`stack::TID`], and what people
+//! They expect the thread's id, as the initial PID namespace counts, in r7 and at [`stack::TID`], and what people
 //! see of it at [`stack::IDS`]. The slot is in r7 afterwards; r0 to r5 are scratch.
 
 use super::{Room, SLOT_WORDS, SLOTS_MAP, STARTS_MAP};
@@ -15,11 +15,12 @@ use crate::latency::programs::stack;
 /// The shift that makes a byte offset of the number of a slot in [`SLOTS_MAP`].
 const STRIDE_SHIFT: i32 = (SLOT_WORDS * size_of::<u64>()).trailing_zeros() as i32;
 
-/// r7 = the thread's slot; goes to `none` if it has none.
+/// r7 = the slot of the thread in r7; goes to `none` if it has none.
 pub(crate) fn emit_find_slot(asm: &mut Assembler, room: Room, none: Label) {
     let found = asm.label("found");
     if room.direct_slots > 0 {
         let elsewhere = asm.label("elsewhere");
+        asm.mov(R1, R7);
         point_to_direct_slot(asm, room);
         asm.load(Size::DW, R2, R7, Slot::OWNER);
         asm.jump_if(JumpOp::Ne, R2, R1, elsewhere).comment("is it this thread's?");
@@ -40,6 +41,7 @@ pub(crate) fn emit_new_slot(asm: &mut Assembler, room: Room, full: Label) {
         asm.mov(R2, 1);
         asm.atomic(AtomicOp::FetchAdd, R1, 0, R2).comment("r2 = how many slots were taken before");
         asm.jump_if(JumpOp::Ge, R2, room.threads as i32, give_back).comment("is there room?");
+        asm.load(Size::W, R1, R10, stack::TID);
         point_to_direct_slot(asm, room);
         asm.mov(R0, 0);
         asm.atomic(AtomicOp::CmpXchg, R7, Slot::OWNER, R1)
@@ -89,9 +91,8 @@ pub(crate) fn emit_release(asm: &mut Assembler, room: Room) {
     asm.bind(released);
 }
 
-/// r1 = the thread, r7 = the slot that its id points to.
+/// r7 = the slot that the id of the thread in r1 points to.
 fn point_to_direct_slot(asm: &mut Assembler, room: Room) {
-    asm.load(Size::W, R1, R10, stack::TID);
     asm.mov(R2, R1);
     asm.alu(AluOp::And, R2, room.direct_slots as i32 - 1)
         .comment("the low bits of the thread's id");
