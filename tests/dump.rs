@@ -101,26 +101,35 @@ fn loaded(rlat: &mut Rlat, program: &str) -> Vec<Insn> {
     decode_any(&output.stdout, Endianness::NATIVE).unwrap()
 }
 
-#[test]
-fn the_kernel_has_what_is_dumped() {
+/// Measures with the options, and compares each program that is dumped for them with the kernel's copy.
+fn kernel_has_what_is_dumped(options: &[&str]) {
     if !can_measure() {
         return;
     }
     let pid = std::process::id().to_string();
-    for options in [
-        &["--fd", "7"][..],
-        &["-e", "read,write", "--linear", "0,100,10", "--ret", "ok"],
-        &["--attach", "raw", "--fd", "7"],
-        &["--attach", "raw", "-e", "@read", "--unit", "ns"],
-    ] {
-        let arguments = [options, &[&pid]].concat();
-        let module = dumped_module(&arguments);
-        let mut rlat = Rlat::measure_with(&[&["-v"], &arguments[..]].concat());
-        for section in &module.sections {
-            let name = &section.functions[0].1;
-            assert_kernel_has(&section.insns, &loaded(&mut rlat, name));
-        }
+    let arguments = [options, &[&pid]].concat();
+    let module = dumped_module(&arguments);
+    let mut rlat = Rlat::measure_with(&[&["-v"], &arguments[..]].concat());
+    for section in &module.sections {
+        let name = &section.functions[0].1;
+        assert_kernel_has(&section.insns, &loaded(&mut rlat, name));
     }
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped() {
+    kernel_has_what_is_dumped(&["--fd", "7"]);
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped_for_raw_tracepoints() {
+    kernel_has_what_is_dumped(&["--attach", "raw", "--fd", "7"]);
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped_of_several_calls() {
+    kernel_has_what_is_dumped(&["-e", "read,write", "--linear", "0,100,10", "--ret", "ok"]);
+    kernel_has_what_is_dumped(&["--attach", "raw", "-e", "@read", "--unit", "ns"]);
 }
 
 #[test]

@@ -33,7 +33,7 @@
 mod kernel;
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
@@ -76,7 +76,7 @@ fn main() {
             panic!("{command}: {}", Command::new(command).args(args).exec());
         }
         ["translated", id] => {
-            std::io::Write::write_all(&mut io::stdout(), &kernel::translated(number(id))).unwrap();
+            io::stdout().write_all(&kernel::translated(number(id))).unwrap();
         }
         ["programs"] => kernel::program_ids().for_each(|id| println!("{id}")),
         _ => panic!("not known (perhaps to an old build: `cargo build --examples`): {args:?}"),
