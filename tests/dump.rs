@@ -11,7 +11,7 @@ use std::process::Command;
 use rlat::elf;
 use rlat::insn::{Endianness, Imm64, Insn, Module, decode_any, encode, helper_number};
 
-use support::{Rlat, can_measure};
+use support::{Rlat, can_measure, workload_path};
 
 const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
 
@@ -96,39 +96,40 @@ fn assert_kernel_has(ours: &[Insn], translated: &[Insn]) {
 fn loaded(rlat: &mut Rlat, program: &str) -> Vec<Insn> {
     let said = rlat.said(&format!("program {program}: id "));
     let id = said.split(',').next().unwrap();
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("xlated-{id}"));
-    let output = Command::new("bpftool")
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .args(["prog", "dump", "xlated", "id", id, "file"])
-        .arg(&file)
-        .output()
-        .unwrap();
+    let output = Command::new(workload_path()).args(["translated", id]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let bytes = std::fs::read(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
-    decode_any(&bytes, Endianness::NATIVE).unwrap()
+    decode_any(&output.stdout, Endianness::NATIVE).unwrap()
+}
+
+/// Measures with the options, and compares each program that is dumped for them with the kernel's copy.
+fn kernel_has_what_is_dumped(options: &[&str]) {
+    if !can_measure() {
+        return;
+    }
+    let pid = std::process::id().to_string();
+    let arguments = [options, &[&pid]].concat();
+    let module = dumped_module(&arguments);
+    let mut rlat = Rlat::measure_with(&[&["-v"], &arguments[..]].concat());
+    for section in &module.sections {
+        let name = &section.functions[0].1;
+        assert_kernel_has(&section.insns, &loaded(&mut rlat, name));
+    }
 }
 
 #[test]
 fn the_kernel_has_what_is_dumped() {
-    if !can_measure() || !requirements::tool("bpftool", "Debian's package bpftool") {
-        return;
-    }
-    let pid = std::process::id().to_string();
-    for options in [
-        &["--fd", "7"][..],
-        &["-e", "read,write", "--linear", "0,100,10", "--ret", "ok"],
-        &["--attach", "raw", "--fd", "7"],
-        &["--attach", "raw", "-e", "@read", "--unit", "ns"],
-    ] {
-        let arguments = [options, &[&pid]].concat();
-        let module = dumped_module(&arguments);
-        let mut rlat = Rlat::measure_with(&[&["-v"], &arguments[..]].concat());
-        for section in &module.sections {
-            let name = &section.functions[0].1;
-            assert_kernel_has(&section.insns, &loaded(&mut rlat, name));
-        }
-    }
+    kernel_has_what_is_dumped(&["--fd", "7"]);
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped_for_raw_tracepoints() {
+    kernel_has_what_is_dumped(&["--attach", "raw", "--fd", "7"]);
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped_of_several_calls() {
+    kernel_has_what_is_dumped(&["-e", "read,write", "--linear", "0,100,10", "--ret", "ok"]);
+    kernel_has_what_is_dumped(&["--attach", "raw", "-e", "@read", "--unit", "ns"]);
 }
 
 #[test]

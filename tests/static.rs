@@ -152,3 +152,48 @@ fn in_a_container_of_nothing_else_it_measures_what_it_starts() {
     assert_eq!(report.ledger.lost, 0, "{report}");
     assert!(report.ledger.recorded > 0, "{report}");
 }
+
+/// Builds a file from C, and returns what `scripts/check-static` says of it: nothing, if it may be handed out.
+fn verdict(folder: &Path, source: &str, options: &[&str]) -> String {
+    let (code, file) = (folder.join("it.c"), folder.join("it"));
+    fs::write(&code, source).unwrap();
+    let compile = |command: &mut Command| {
+        let output = command.args(options).arg(&code).arg("-o").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    compile(Command::new("cc").args(["-Os", "-s"]));
+    let mut check =
+        Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/check-static"));
+    let output = check.arg(&file).arg("/built/here/").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.success(), said.is_empty(), "{said}");
+    said
+}
+
+#[test]
+fn a_file_that_needs_something_or_tells_of_its_builder_is_refused() {
+    let tools = requirements::tool("cc", "Debian's package gcc")
+        && requirements::tool("readelf", "Debian's package binutils");
+    if !tools {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("rlat-test-refused-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let plain = "int main(void) { return 0; }";
+    let calling = "int puts(const char *); int main(void) { return puts(\"\"); }";
+    let with = |text: &str| format!("const char *volatile text = \"{text}\"; {plain}");
+    let large = format!("char space[1258291] = {{1}}; {plain}");
+    for (source, options, expected) in [
+        (plain, &["-static-pie"][..], ""),
+        (plain, &[], "it has an interpreter"),
+        (calling, &["-shared", "-fPIC"], "it needs a library"),
+        (plain, &["-static"], "it cannot be placed at any address"),
+        (&with("/built/here/main.rs"), &["-static-pie"], "it has the path /built/here/ inside"),
+        (&with("/home/somebody/main.rs"), &["-static-pie"], "it has the path /home/ inside"),
+        (&large, &["-static-pie"], "and 1258291 are the most"),
+    ] {
+        let said = verdict(&folder, source, options);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{said}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}

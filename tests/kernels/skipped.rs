@@ -9,7 +9,7 @@ use crate::pinned::{allowed, pin};
 use crate::support::{Ledger, Report, Rlat, Workload, can_measure};
 
 /// Enough to be preempted in: the reader's time slices are some milliseconds long.
-const CALLS: u64 = 50_000;
+const CALLS: u64 = 20_000;
 
 /// What rlat says to somebody whose numbers have a gap.
 const ADVICE: &str = "next: measure again with `--attach raw`";

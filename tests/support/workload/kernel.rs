@@ -108,3 +108,53 @@ pub(crate) fn program_ids() -> impl Iterator<Item = u32> {
     };
     std::iter::successors(next(&0), next)
 }
+
+/// The instructions of a loaded program, as the kernel has rewritten them.
+pub(crate) fn translated(id: u32) -> Vec<u8> {
+    const PROG_GET_FD_BY_ID: libc::c_int = 13;
+    const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+
+    /// The beginning of `struct bpf_prog_info`; the kernel fills as much as there is.
+    #[repr(C)]
+    struct Info {
+        before: [u32; 5],
+        translated_bytes: u32,
+        jited: u64,
+        translated: u64,
+    }
+
+    /// Its part of `union bpf_attr`.
+    #[repr(C)]
+    struct Attr {
+        fd: u32,
+        info_bytes: u32,
+        info: u64,
+    }
+
+    let mut by_id = [id, 0, 0];
+    // SAFETY: the kernel reads the twelve bytes that the last argument says.
+    let fd = Errno::result(unsafe {
+        libc::syscall(libc::SYS_bpf, PROG_GET_FD_BY_ID, by_id.as_mut_ptr(), size_of_val(&by_id))
+    });
+    let fd = fd.unwrap() as u32;
+    let mut bytes = Vec::new();
+    // Once to ask for their number, and once for them.
+    for _ in 0..2 {
+        let mut info = Info {
+            before: [0; 5],
+            translated_bytes: bytes.len() as u32,
+            jited: 0,
+            translated: bytes.as_mut_ptr() as u64,
+        };
+        let info_at = (&raw mut info) as u64;
+        let mut attr = Attr { fd, info_bytes: size_of::<Info>() as u32, info: info_at };
+        // SAFETY: the kernel reads and writes `attr` and `info`, each as long as said, and at most as many
+        // instructions as `bytes` has room for.
+        let result = unsafe {
+            libc::syscall(libc::SYS_bpf, OBJ_GET_INFO_BY_FD, &raw mut attr, size_of::<Attr>())
+        };
+        Errno::result(result).unwrap();
+        bytes.resize(info.translated_bytes as usize, 0);
+    }
+    bytes
+}

@@ -25,6 +25,7 @@
 //! workload refuse CALL[:INDEX=VALUE] ERRNO COMMAND   starts COMMAND, to which system call CALL returns ERRNO,
 //!                                with VALUE as that argument or with any
 //! workload programs              lists the ids of all BPF programs in the kernel
+//! workload translated ID         writes the instructions of that one as the kernel has them
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A failure here fails the test.
@@ -32,7 +33,7 @@
 mod kernel;
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
@@ -73,6 +74,9 @@ fn main() {
                 });
             kernel::refuse(number(call), argument, number(errno));
             panic!("{command}: {}", Command::new(command).args(args).exec());
+        }
+        ["translated", id] => {
+            io::stdout().write_all(&kernel::translated(number(id))).unwrap();
         }
         ["programs"] => kernel::program_ids().for_each(|id| println!("{id}")),
         _ => panic!("not known (perhaps to an old build: `cargo build --examples`): {args:?}"),
