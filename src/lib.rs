@@ -19,7 +19,7 @@
 //! | [`loader`] | `docs/02-return-0.md`, from bytes to attached |
 //! | [`verifier`] | `docs/07-verifier.md`, how it thinks; `docs/07-rejections.md`, what it refuses |
 //! | [`tracefs`] | `docs/04-tracepoints.md`, ids and formats |
-//! | [`latency`] | `docs/05-pairing.md`, entry and exit, and all the ways to lose a call; `docs/cost.md` |
+//! | [`latency`] | `docs/05-pairing.md`, entry and exit, and all the ways to lose a call; chapter 8, `docs/cost.md` |
 //! | [`process`] | `docs/09-namespaces.md`, where PIDs come from |
 //! | [`elf`], [`btf`] | `docs/10-elf-and-btf.md` |
 //!

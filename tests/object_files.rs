@@ -262,6 +262,63 @@ out:
     assert!(lines.contains("; one more"), "{lines}");
 }
 
+/// libbpf takes the address of a function only as a distance in its section, and a compiler's sections of
+/// variables by their own names.
+#[test]
+fn bpftool_loads_callbacks_and_sections_of_variables() {
+    if !requirements::bpf() || !requirements::tool("bpftool", "Debian's package bpftool") {
+        return;
+    }
+    let folder = folder("callback");
+    let (source, object) = (folder.join("callback.s"), folder.join("callback.o"));
+    let text = "\
+.license \"GPL\"
+.map .bss, type array, key 4, value 8, entries 1, flags 1024
+.map .rodata, type array, key 4, value 4, entries 1, flags 1152
+.map .data, type array, key 4, value 16, entries 1, flags 1024
+
+.section tracepoint/syscalls/sys_enter_read
+.func main
+    r2 = subprog[again]
+    r7 = map[.rodata][0]+0
+    r7 = *(u32 *)(r7 + 0)
+    r1 = 10
+    r6 = map[.data][0]+8
+    r3 = 0
+    r4 = 0
+    call bpf_loop
+    call other
+    r0 = 0
+    exit
+
+.section .text
+.func other
+    r0 = map[.bss][0]+0
+    r0 = *(u64 *)(r0 + 0)
+    exit
+.func again
+    r0 = 0
+    exit
+";
+    std::fs::write(&source, text).unwrap();
+    run(Command::new(RLAT).arg("asm").arg(&source).arg("-o").arg(&object));
+    assert_eq!(stdout(Command::new(RLAT).arg("disasm").arg(&object)), text);
+    let script = "mount -t bpf b /sys/fs/bpf && bpftool prog loadall \"$0\" /sys/fs/bpf/callback && \
+                  bpftool prog dump xlated pinned /sys/fs/bpf/callback/main";
+    let lines = stdout(Command::new("unshare").args(["-m", "sh", "-c", script]).arg(&object));
+    assert!(lines.contains("int again(void * ctx):"), "{lines}");
+    assert!(lines.contains("int other(void * ctx):"), "{lines}");
+
+    // Programs must not change constants, and the map of them says so.
+    std::fs::write(&source, text.replace("flags 1152", "flags 1024")).unwrap();
+    let refused = Command::new(RLAT).arg("asm").arg(&source).arg("-o").arg(&object).output();
+    let said = String::from_utf8(refused.unwrap().stderr).unwrap();
+    assert!(
+        said.contains("map .rodata has the name of a section of variables, so it must be"),
+        "{said}"
+    );
+}
+
 #[test]
 fn the_example_in_the_readme_comes_back_as_it_is() {
     let readme = include_str!("../README.md");

@@ -107,6 +107,44 @@ fn a_type_can_be_given_and_decides() {
     assert!(refused.stdout.contains("bad context offset"), "{}", refused.stdout);
 }
 
+/// The kernel calls back only what is said to be a function, which is said here without anybody's help.
+#[test]
+fn callbacks_are_described_to_the_kernel() {
+    if !requirements::bpf() {
+        return;
+    }
+    let text = ".license \"GPL\"\n.section tp/a/b\n.func main\nr1 = 10\nr2 = subprog[again]\nr3 = 0\n\
+                r4 = 0\ncall bpf_loop\nr0 = 0\nexit\n.section .text\n.func again\nr0 = 0\nexit\n";
+    let Said { code, stdout, .. } = verify(&write("callback.s", text), &[]);
+    if !stdout.contains("unknown func bpf_loop") {
+        assert_eq!(code, Some(0), "{stdout}");
+    }
+}
+
+#[test]
+fn a_typed_raw_tracepoint_is_found_by_its_name() {
+    if !requirements::bpf() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return;
+    }
+    let program = |name: &str, load: &str| {
+        format!(
+            ".license \"GPL\"\n.section tp_btf/{name}\nr2 = *(u64 *)(r1 + 0)\n{load}\nr0 = 0\nexit\n"
+        )
+    };
+    let good = write("typed_raw.s", &program("sys_enter", "r2 = *(u64 *)(r2 + 8)"));
+    let Said { code, stdout, stderr } = verify(&good, &[]);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("(tp_btf/sys_enter, type tracing): accepted"), "{stdout}");
+    let bad = write("typed_raw_write.s", &program("sys_enter", "*(u64 *)(r2 + 8) = 1"));
+    let Said { code, stdout, .. } = verify(&bad, &[]);
+    assert_eq!(code, Some(5), "{stdout}");
+    assert!(stdout.contains("\n  what usually mends it: "), "{stdout}");
+    let unknown = write("typed_raw_unknown.s", &program("no_such_tracepoint", "r2 = 0"));
+    let Said { code, stderr, .. } = verify(&unknown, &[]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("has none of that name"), "{stderr}");
+}
+
 #[test]
 fn what_is_no_program_to_ask_about_is_2() {
     let untyped = write("untyped.s", ".func f\nr0 = 0\nexit\n");

@@ -10,7 +10,9 @@ use crate::elf;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::escape::escape;
 use crate::insn::{FunctionAt, Linked, Module, text};
-use crate::loader::{Candidate, ProgramKind, Recognised, Verdict, create_maps, verify as ask};
+use crate::loader::{
+    Candidate, ProgramKind, Recognised, TracepointType, Verdict, create_maps, verify as ask,
+};
 use crate::report::verdict::{Subject, verdict};
 use crate::verifier::{Listed, Listing};
 
@@ -33,6 +35,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<u8> {
         let candidate = Candidate {
             program: &linked.program,
             listing: &listing,
+            functions: &linked.functions,
             kind: *kind,
             license: &license,
         };
@@ -126,12 +129,26 @@ impl<'a> File<'a> {
         let shown = escape(section.as_bytes());
         match ProgramKind::of_section(section) {
             Recognised::Kind(kind) => Ok(kind),
+            Recognised::TypedRawTracepoint => {
+                let tracepoint = section.split_once('/').map_or("", |(_, name)| name);
+                let target = TracepointType::of_this_kernel(tracepoint).ok_or_else(|| {
+                    self.refused(
+                        &format!(
+                            "programs of section {shown} are checked against the type of a raw tracepoint, \
+                             and this kernel's BTF, /sys/kernel/btf/vmlinux, has none of that name"
+                        ),
+                        "check the name; --type raw_tracepoint asks about it without types",
+                    )
+                })?;
+                Ok(ProgramKind::typed_raw_tracepoint(target.number))
+            }
             Recognised::NeedsTarget => Err(self.refused(
                 &format!(
                     "programs of section {shown} are checked against what they will be attached to, \
                      which is not looked up here"
                 ),
-                "load it with libbpf; --type asks about it as another type",
+                "load it with libbpf; give a section to ask about that alone, or --type to ask about it as \
+                 another type",
             )),
             Recognised::Unknown => Err(self.refused(
                 &format!("the name of section {shown} tells no type of program"),

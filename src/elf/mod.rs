@@ -18,7 +18,8 @@
 //!
 //! The text syntax has no variables. A map of which `map[NAME][0]+OFFSET` loads a byte's address becomes a
 //! section `.data.NAME` here, and back: that is how libbpf knows such loads. It needs to be what libbpf
-//! makes of such a section, an array of one value that can be mapped into memory (`flags 1024`).
+//! makes of such a section, an array of one value that can be mapped into memory (`flags 1024`). A compiler's
+//! `.data`, `.bss` and `.rodata` (`flags 1152`: programs only read it) keep their names; all values are 0.
 //!
 //! Source: libbpf's `src/libbpf.c`, and LLVM's documentation of the BPF relocations
 //! (Documentation/bpf/llvm_reloc.rst).
@@ -57,3 +58,13 @@ const ARRAY: u32 = 2;
 const MMAPABLE: u32 = 1 << 10;
 /// `BPF_F_RDONLY_PROG`, for what programs cannot change.
 const READ_ONLY: u32 = 1 << 7;
+
+/// Whether a compiler puts constants into a section of that name.
+fn is_read_only(name: &str) -> bool {
+    name == ".rodata" || name.starts_with(".rodata.")
+}
+
+/// Whether a compiler puts variables into a section of that name, which is then that of the map, too.
+fn is_of_variables(name: &str) -> bool {
+    name == ".bss" || name == ".data" || is_read_only(name)
+}

@@ -10,7 +10,10 @@ use object::{
 
 use super::error::MalformedObject;
 use super::relocations::{self, Symbols};
-use super::{ARRAY, DATA, LICENSE, LINES, MAPS, MMAPABLE, READ_ONLY, TYPES, definitions};
+use super::{
+    ARRAY, DATA, LICENSE, LINES, MAPS, MMAPABLE, READ_ONLY, TYPES, definitions, is_of_variables,
+    is_read_only,
+};
 use crate::btf::{SectionLines, TypesRead, read_ext};
 use crate::insn::module::{Names, one_line};
 use crate::insn::{Endianness, MapDefinition, Module, SLOT_BYTES, Section, decode_any};
@@ -198,9 +201,8 @@ fn maps_of_variables(
     let mut names = Names::taken(maps.iter().map(|(_, map)| map.name.clone()));
     for section in file.sections() {
         let name = name_of(&section)?;
-        let read_only = name == ".rodata" || name.starts_with(".rodata.");
-        let writable = name == ".bss" || name == ".data" || name.starts_with(DATA);
-        if !(read_only || writable) || section.size() == 0 {
+        let read_only = is_read_only(&name);
+        if !(is_of_variables(&name) || name.starts_with(DATA)) || section.size() == 0 {
             continue;
         }
         let value_size = u32::try_from(section.size())

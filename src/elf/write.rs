@@ -10,8 +10,8 @@ use object::{
 
 use super::error::Unwritable;
 use super::{
-    ARRAY, CALL_FUNCTION, DATA, FUNCTIONS, LICENSE, LINES, LOAD_ADDRESS, MAPS, MMAPABLE, TYPES,
-    definitions,
+    ARRAY, CALL_FUNCTION, DATA, FUNCTIONS, LICENSE, LINES, LOAD_ADDRESS, MAPS, MMAPABLE, READ_ONLY,
+    TYPES, definitions, is_of_variables, is_read_only,
 };
 use crate::btf::{Lines, Linkage, SourceFile, Types, encode_ext};
 use crate::insn::{
@@ -49,6 +49,7 @@ pub fn write(
         object: Object::new(BinaryFormat::Elf, Architecture::Bpf, endian),
         types: Types::new(order),
         symbols: BTreeMap::new(),
+        local: BTreeMap::new(),
     };
     if let Some(license) = &module.license {
         let id = writer.object.add_section(Vec::new(), LICENSE.into(), SectionKind::Data);
@@ -93,6 +94,8 @@ struct Writer {
     types: Types,
     /// Functions, maps and what is extern, by name.
     symbols: BTreeMap<String, SymbolId>,
+    /// Where the functions are that only this file knows: the section, and how far in it, in bytes.
+    local: BTreeMap<String, (SectionId, u64)>,
 }
 
 impl Writer {
@@ -138,10 +141,19 @@ impl Writer {
         let mut bytes = 0;
         for map in maps {
             if by_value.contains(map.name.as_str()) {
-                let name = format!("{DATA}{}", map.name);
-                let id = self.object.add_section(Vec::new(), name.into(), SectionKind::Data);
+                let (name, kind) = match map.name.as_str() {
+                    name @ ".bss" => (name.to_owned(), SectionKind::UninitializedData),
+                    name if is_read_only(name) => (name.to_owned(), SectionKind::ReadOnlyData),
+                    name if is_of_variables(name) => (name.to_owned(), SectionKind::Data),
+                    name => (format!("{DATA}{name}"), SectionKind::Data),
+                };
+                let id = self.object.add_section(Vec::new(), name.into(), kind);
                 let size = map.value_size;
-                self.object.append_section_data(id, &vec![0; size as usize], 8);
+                if kind == SectionKind::UninitializedData {
+                    self.object.append_section_bss(id, size.into(), 8);
+                } else {
+                    self.object.append_section_data(id, &vec![0; size as usize], 8);
+                }
                 let symbol = self.symbol(&map.name, id, 0, size.into(), SymbolKind::Data, false);
                 self.symbols.insert(map.name.clone(), symbol);
                 continue;
@@ -177,6 +189,9 @@ impl Writer {
             let start = at(*index);
             let symbol = self.symbol(name, id, start, end - start, SymbolKind::Text, local);
             self.symbols.insert(name.clone(), symbol);
+            if local {
+                self.local.insert(name.clone(), (id, start));
+            }
         }
         for (index, name) in &section.labels {
             self.symbol(name, id, at(*index), 0, SymbolKind::Label, true);
@@ -189,14 +204,21 @@ impl Writer {
         for reference in &section.references {
             let name = reference.to.name();
             let symbol = self.symbols.get(name).copied();
-            let symbol = symbol.ok_or_else(|| Unwritable(format!("there is no {name}")))?;
+            let mut symbol = symbol.ok_or_else(|| Unwritable(format!("there is no {name}")))?;
+            let mut addend = 0;
             let r_type = match section.insns.get(reference.index) {
-                Some(Insn::LoadImm64 { .. }) => LOAD_ADDRESS,
+                Some(Insn::LoadImm64 { .. }) => {
+                    // As the address of a static function, libbpf takes only a distance in its section.
+                    if let Some((section, start)) = self.local.get(name).copied() {
+                        (symbol, addend) = (self.object.section_symbol(section), start as u32);
+                    }
+                    LOAD_ADDRESS
+                }
                 _ => CALL_FUNCTION,
             };
             let offset = (slots[reference.index] * SLOT_BYTES) as u64;
             let flags = RelocationFlags::Elf { r_type: elf::RelocationType(r_type) };
-            self.load_as_clang_does(section, reference.index, id, offset);
+            self.load_as_clang_does(section, reference.index, id, offset, addend);
             let relocation = Relocation { offset, symbol, addend: 0, flags };
             let added = self.object.add_relocation(id, relocation);
             added.map_err(|error| Unwritable(error.to_string()))?;
@@ -205,11 +227,18 @@ impl Writer {
     }
 
     /// In an object file, a load does not say yet what it loads, and `imm` is added to the symbol.
-    fn load_as_clang_does(&mut self, section: &Section, index: usize, id: SectionId, offset: u64) {
+    fn load_as_clang_does(
+        &mut self,
+        section: &Section,
+        index: usize,
+        id: SectionId,
+        offset: u64,
+        addend: u32,
+    ) {
         let Insn::LoadImm64 { dst, value } = section.insns[index] else { return };
         let addend = match value {
             Imm64::MapValue { offset, .. } => offset,
-            _ => 0,
+            _ => addend,
         };
         let insn = Insn::LoadImm64 { dst, value: Imm64::Value(addend.into()) };
         let bytes = encode(&[insn], self.types.order());
@@ -248,7 +277,10 @@ fn check_names(module: &Module) -> Result<(), Unwritable> {
 
 /// The maps of which a value's address is loaded. They must be what libbpf makes of variables.
 fn maps_loaded_by_value(module: &Module) -> Result<BTreeSet<&str>, Unwritable> {
-    let (mut by_value, mut whole) = (BTreeSet::new(), BTreeSet::new());
+    // What a compiler calls a section of variables is one, whether or not anything is loaded from it.
+    let variables =
+        module.maps.iter().map(|map| map.name.as_str()).filter(|name| is_of_variables(name));
+    let (mut by_value, mut whole) = (variables.collect::<BTreeSet<_>>(), BTreeSet::new());
     for section in &module.sections {
         for reference in &section.references {
             if let Target::Map(name) = &reference.to {
@@ -270,19 +302,25 @@ fn maps_loaded_by_value(module: &Module) -> Result<BTreeSet<&str>, Unwritable> {
                 "map {name} is loaded as a whole and by value, which no object file can say"
             )));
         }
+        let flags = if is_read_only(name) { MMAPABLE | READ_ONLY } else { MMAPABLE };
         let needed = MapDefinition {
             name: name.clone(),
             map_type: ARRAY,
             key_size: 4,
             value_size: map.value_size,
             max_entries: 1,
-            flags: MMAPABLE,
+            flags,
             pinning: 0,
         };
         if *map != needed || map.value_size == 0 || map.value_size > LARGEST_DATA {
+            let why = if is_of_variables(name) {
+                "has the name of a section of variables"
+            } else {
+                "is loaded by value"
+            };
             return Err(Unwritable(format!(
-                "map {name} is loaded by value, so it must be `type array, key 4, value N, entries 1, \
-                 flags 1024` with N from 1 to {LARGEST_DATA}: what libbpf makes of variables"
+                "map {name} {why}, so it must be `type array, key 4, value N, entries 1, \
+                 flags {flags}` with N from 1 to {LARGEST_DATA}: what libbpf makes of variables"
             )));
         }
     }

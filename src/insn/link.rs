@@ -18,6 +18,8 @@ pub struct Linked {
     pub program: Program,
     /// For each instruction where the module has it: the index of the section, and its own in that.
     pub origin: Vec<(usize, usize)>,
+    /// Its functions: the index of the first instruction in the program, and the name.
+    pub functions: Vec<(usize, String)>,
 }
 
 /// A function of a module by the index of its section, and its own among the section's functions.
@@ -91,6 +93,7 @@ impl Module {
     /// let linked = module.link(main)?;
     /// assert_eq!(linked.program.insns()[0].to_string(), "call pc+1");
     /// assert_eq!(linked.origin, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    /// assert_eq!(linked.functions, [(0, "main".to_owned()), (2, "two".to_owned())]);
     /// # Ok::<(), rlat::insn::Unlinkable>(())
     /// ```
     pub fn link(&self, entry: FunctionAt) -> Result<Linked, Unlinkable> {
@@ -160,7 +163,14 @@ impl Module {
             labels.extend(here.map(|(_, label)| (index, label.clone())));
             insns.push(insn);
         }
-        Linked { program: Program::new(name, insns, comments, labels, relocations), origin }
+        let functions = origin.iter().enumerate().filter_map(|(index, (section, at))| {
+            let functions = &self.sections[*section].functions;
+            let found = functions.iter().find(|(first, _)| first == at);
+            found.map(|(_, name)| (index, name.clone()))
+        });
+        let functions = functions.collect();
+        let program = Program::new(name, insns, comments, labels, relocations);
+        Linked { program, origin, functions }
     }
 }
 

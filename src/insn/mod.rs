@@ -18,6 +18,7 @@
 mod assemble;
 mod decode;
 mod disasm;
+mod encode;
 mod helper;
 mod helper_names;
 mod instruction;
@@ -33,11 +34,10 @@ pub mod text;
 
 pub use assemble::{AssembleError, Assembler, Label, Line};
 pub use decode::{DecodeError, DecodeReason, decode, decode_any};
+pub use encode::encode;
 pub use helper::Helper;
 pub use helper_names::{helper_name, helper_number};
-pub use instruction::{
-    Imm64, Insn, Operand, SignedBits, SignedOp, SwapBits, SwapTo, Width, encode,
-};
+pub use instruction::{Imm64, Insn, Operand, SignedBits, SignedOp, SwapBits, SwapTo, Width};
 pub use link::{FunctionAt, Linked, Unlinkable};
 pub use module::{
     MapDefinition, Module, Reference, Section, Target, map_type_name, map_type_number,

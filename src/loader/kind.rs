@@ -2,8 +2,9 @@
 //!
 //! An object file has a section for each program, and libbpf takes the type from its name: a program in
 //! `tracepoint/syscalls/sys_enter_read` is for a tracepoint. Here are those that the verifier takes without
-//! being told what they will be attached to; tracing programs (`fentry`, `fexit`, `tp_btf`, `lsm`, `iter`,
-//! `freplace`, `struct_ops`) are checked against a certain function or structure of the kernel.
+//! being told what they will be attached to, and typed raw tracepoints (`tp_btf/NAME`), which are checked
+//! against a type that the kernel's BTF has for the name. Other tracing programs (`fentry`, `fexit`, `lsm`,
+//! `iter`, `freplace`, `struct_ops`) are checked against a certain function or structure.
 //!
 //! Source: `section_defs` in libbpf's `src/libbpf.c`, and `enum bpf_prog_type` and `enum bpf_attach_type`
 //! in `include/uapi/linux/bpf.h`.
@@ -19,6 +20,8 @@ pub struct ProgramKind {
     pub attach_type: u32,
     /// `BPF_F_...` for programs.
     pub flags: u32,
+    /// The number of the type in the kernel's BTF that it is checked against, 0 for most types.
+    pub target: u32,
 }
 
 /// `BPF_F_SLEEPABLE`
@@ -27,7 +30,7 @@ const SLEEPABLE: u32 = 1 << 4;
 const FRAGMENTS: u32 = 1 << 5;
 
 const fn kind(name: &'static str, number: u32, attach_type: u32) -> ProgramKind {
-    ProgramKind { name, number, attach_type, flags: 0 }
+    ProgramKind { name, number, attach_type, flags: 0, target: 0 }
 }
 
 /// All types that are known here, by number; where the place matters, with the commonest one.
@@ -58,7 +61,7 @@ pub const KINDS: [ProgramKind; 28] = [
     kind("raw_tracepoint_writable", 24, 0),
     kind("cgroup_sockopt", 25, 21),
     kind("sk_lookup", 30, 36),
-    ProgramKind { name: "syscall", number: 31, attach_type: 0, flags: SLEEPABLE },
+    ProgramKind { name: "syscall", number: 31, attach_type: 0, flags: SLEEPABLE, target: 0 },
     kind("netfilter", 32, 45),
 ];
 
@@ -67,6 +70,9 @@ pub const KINDS: [ProgramKind; 28] = [
 pub enum Recognised {
     /// The type of its programs.
     Kind(ProgramKind),
+    /// They are for the raw tracepoint whose name follows behind the `/`, and are checked against its type:
+    /// see [`ProgramKind::typed_raw_tracepoint`].
+    TypedRawTracepoint,
     /// They are of a type that is checked against a function or structure of the kernel.
     NeedsTarget,
     /// Nothing.
@@ -86,6 +92,12 @@ impl ProgramKind {
         KINDS.into_iter().find(|kind| kind.name == name)
     }
 
+    /// `BPF_PROG_TYPE_TRACING` for `BPF_TRACE_RAW_TP`, checked against what
+    /// [`TracepointType`](super::TracepointType) finds. Linux 5.5.
+    pub const fn typed_raw_tracepoint(type_number: u32) -> Self {
+        Self { name: "tracing", number: 26, attach_type: 23, flags: 0, target: type_number }
+    }
+
     /// What the name of a section tells, as libbpf reads it.
     ///
     /// ```
@@ -94,6 +106,7 @@ impl ProgramKind {
     /// let kind = ProgramKind::of_section("tp/syscalls/sys_enter_read");
     /// assert_eq!(kind, Recognised::Kind(ProgramKind::named("tracepoint").unwrap()));
     /// assert_eq!(ProgramKind::of_section("fentry/do_unlinkat"), Recognised::NeedsTarget);
+    /// assert_eq!(ProgramKind::of_section("tp_btf/sys_enter"), Recognised::TypedRawTracepoint);
     /// assert_eq!(ProgramKind::of_section(".text"), Recognised::Unknown);
     /// ```
     pub fn of_section(section: &str) -> Recognised {
@@ -102,6 +115,9 @@ impl ProgramKind {
         let fits = |name: &str| {
             section.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
+        if section.starts_with("tp_btf/") {
+            return Recognised::TypedRawTracepoint;
+        }
         // The longest name that fits: `xdp/devmap` is more than `xdp`.
         let known = SECTIONS.iter().filter(|(name, ..)| fits(name));
         let Some((_, kind, attach_type, flags)) = known.max_by_key(|(name, ..)| name.len()) else {

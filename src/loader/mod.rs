@@ -24,4 +24,4 @@ pub use features::{
 pub use kernel_btf::TracepointType;
 pub use kind::{KINDS, ProgramKind, Recognised};
 pub use load::{LoadedProgram, load, verifier_log};
-pub use verify::{Candidate, Verdict, create_maps, verify};
+pub use verify::{Candidate, Verdict, create_maps, describe_callbacks, verify};

@@ -1,16 +1,19 @@
 //! A verdict on anybody's program: loaded as it would be, read, and let go of. Nothing is attached.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
 
 use super::kind::ProgramKind;
 use super::load::{is_not_the_verifiers, quiet, with_log};
 use super::refusal;
-use super::sys::{self, AnyMapSpec, AnyProgramSpec, LogBuffer, LogLevel};
+use super::sys::{self, AnyMapSpec, AnyProgramSpec, DebugTables, LogBuffer, LogLevel};
+use crate::btf::{Lines, Linkage, SourceFile, Types};
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::insn::{Endianness, MapDefinition, Program, encode, map_type_name};
+use crate::insn::{
+    Endianness, Imm64, Insn, MapDefinition, Program, Section, encode, map_type_name,
+};
 use crate::maps::cpus;
 use crate::verifier::{self, LineKind, Listing, LogLine, Statistics, VerifierError};
 
@@ -21,6 +24,8 @@ pub struct Candidate<'a> {
     pub program: &'a Program,
     /// The code as its author knows it, for the log.
     pub listing: &'a Listing,
+    /// Its functions: the index of the first instruction of each, and its name.
+    pub functions: &'a [(usize, String)],
     /// What it would be attached to.
     pub kind: ProgramKind,
     /// The license of the file, empty where it gives none.
@@ -94,7 +99,7 @@ pub fn verify(
     maps: &[(&str, OwnedFd)],
     every_path: bool,
 ) -> Result<Verdict> {
-    let Candidate { program, listing, kind, license } = candidate;
+    let Candidate { program, listing, functions, kind, license } = candidate;
     let numbers: Vec<(&str, i32)> = maps.iter().map(|(name, fd)| (*name, fd.as_raw_fd())).collect();
     let linked = program.link(&numbers).map_err(|error| Error {
         kind: Kind::Usage,
@@ -104,10 +109,18 @@ pub fn verify(
         next: "define the map in the file".to_owned(),
     })?;
     let code = encode(&linked, Endianness::NATIVE);
+    let described = describe_callbacks(program, functions);
+    let tables = described.as_ref().map(|(types, functions)| DebugTables {
+        types: types.as_fd(),
+        functions,
+        lines: &[],
+    });
     let spec = AnyProgramSpec {
         type_number: kind.number,
         attach_type: kind.attach_type,
         flags: kind.flags,
+        target: kind.target,
+        tables,
         code: &code,
         license,
         name: program.name(),
@@ -139,6 +152,28 @@ pub fn verify(
     }
 }
 
+/// The types of the functions of a program that hands one of them to a helper, and the table of where each
+/// begins (`struct bpf_func_info`): the kernel calls back only what is said to be a static function. `None` for
+/// other programs, which need none, and where the kernel takes no types: its verdict says what it misses.
+pub fn describe_callbacks(
+    program: &Program,
+    functions: &[(usize, String)],
+) -> Option<(OwnedFd, Vec<u8>)> {
+    let hands_over =
+        |insn: &Insn| matches!(insn, Insn::LoadImm64 { value: Imm64::Function(_), .. });
+    if !program.insns().iter().any(hands_over) {
+        return None;
+    }
+    let mut section = Section::of("", program);
+    section.functions = functions.to_vec();
+    let mut types = Types::new(Endianness::NATIVE);
+    let file = SourceFile { name: program.name(), lines: &[] };
+    let lines = Lines::of(&section, Linkage::Static, file, &mut types);
+    let table = lines.functions_for_kernel(&types);
+    let types = refusal::with_memlock(|| sys::btf_load(&types.encode())).ok()?;
+    Some((types, table))
+}
+
 /// Whether the log says what is known of the registers. A log without a path has nothing to say.
 fn tells_states(log: &LogBuffer) -> bool {
     let text = String::from_utf8_lossy(&log.bytes);
@@ -164,7 +199,7 @@ fn without_verdict(errno: Errno, candidate: Candidate<'_>) -> Error {
             next: "this kernel may lack that type of program; --type tries another one".to_owned(),
         },
         Errno::E2BIG => {
-            let slots: usize = program.insns().iter().map(crate::insn::Insn::slots).sum();
+            let slots: usize = program.insns().iter().map(Insn::slots).sum();
             let why = format!(
                 "it has {slots} slots; a kernel takes 1 to 1,000,000, without CAP_BPF 4,096"
             );

@@ -2,6 +2,7 @@
 
 use super::pattern::{Captured, fill, matches};
 use super::rules::{RULES, When};
+use super::state::Place;
 use crate::insn::Insn;
 
 /// What a message means.
@@ -22,6 +23,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) insn: Option<&'a Insn>,
     /// Whether the path to it leads through a call.
     pub(super) after_call: bool,
+    /// The register of the message, where it was a pointer when it was last shown.
+    pub(super) was_pointer: Option<Place>,
 }
 
 impl Finding {
@@ -58,7 +61,10 @@ impl When {
             Self::AtCall => is(|insn| matches!(insn, Insn::Call { .. } | Insn::CallKernel { .. })),
             Self::AtLocalCall => is(|insn| matches!(insn, Insn::CallLocal { .. })),
             Self::AtStore => is(|insn| matches!(insn, Insn::Store { .. } | Insn::Atomic { .. })),
-            Self::OffsetOnStack => matches!(number('o'), Some(-512..=-1)),
+            Self::WithinStack => number('o')
+                .zip(number('n'))
+                .is_some_and(|(offset, bytes)| offset >= -512 && offset.saturating_add(bytes) <= 0),
+            Self::WasPointer => circumstances.was_pointer.is_some(),
             Self::ArgumentAfterCall => {
                 circumstances.after_call
                     && matches!(number('r'), Some(1..=5))
@@ -94,11 +100,13 @@ mod tests {
     fn the_instruction_tells_mistakes_with_one_message_apart() {
         let of = |insn, after_call| {
             let insn = Some(&insn);
-            Finding::of(&["R0 !read_ok"], Circumstances { insn, after_call }).unwrap().name
+            let circumstances = Circumstances { insn, after_call, ..Circumstances::default() };
+            Finding::of(&["R0 !read_ok"], circumstances).unwrap().name
         };
         assert_eq!(of(Insn::Exit, false), "no return value");
         assert_eq!(of(Insn::Jump { off: 0 }, true), "uninitialised register");
-        let lost = Circumstances { insn: Some(&Insn::Jump { off: 0 }), after_call: true };
+        let insn = Some(&Insn::Jump { off: 0 });
+        let lost = Circumstances { insn, after_call: true, ..Circumstances::default() };
         assert_eq!(Finding::of(&["R1 !read_ok"], lost).unwrap().name, "register lost in a call");
     }
 }

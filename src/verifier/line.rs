@@ -20,6 +20,8 @@ pub enum LineKind<'a> {
         changed: &'a str,
         /// `4: R1=3 R10=fp0` on the same line: the whole state, at the place where the path goes on.
         then: &'a str,
+        /// What else stands on the same line behind a jump or a call; most often nothing.
+        message: &'a str,
     },
     /// The whole state: `0: R1=ctx() R10=fp0`, `from 3 to 9: R0=0` or ` R0=0 R10=fp0`.
     State(&'a str),
@@ -74,7 +76,8 @@ impl<'a> LogLine<'a> {
     /// assert_eq!(LogLine::read("R2 !read_ok").kind, LineKind::Message);
     /// ```
     pub fn read(line: &'a str) -> Self {
-        let text = line.trim();
+        // Files that were kept of a log may end with the zero that ended it.
+        let text = line.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         Self { text, kind: kind(text) }
     }
 
@@ -121,14 +124,32 @@ fn kind(text: &str) -> LineKind<'_> {
 /// What stands behind `12: `.
 fn instruction(slot: usize, rest: &str) -> LineKind<'_> {
     if let Some((_, changed)) = rest.split_once("; ") {
-        return LineKind::Instruction { slot, changed: changed.trim(), then: "" };
+        return LineKind::Instruction { slot, changed: changed.trim(), then: "", message: "" };
     }
     // Linux 6.18 goes on behind a jump without a new line.
     let then =
         rest.match_indices(": ").map(|(at, colon)| (&rest[..at], &rest[at + colon.len()..])).find(
             |(before, states)| before.ends_with(|c: char| c.is_ascii_digit()) && is_state(states),
         );
-    LineKind::Instruction { slot, changed: "", then: then.map_or("", |(_, states)| states) }
+    let then = then.map_or("", |(_, states)| states);
+    let message = if then.is_empty() { behind_distance(rest) } else { "" };
+    LineKind::Instruction { slot, changed: "", then, message }
+}
+
+/// What stands behind `goto pc-2` or `call bpf_loop#181`: the kernel takes the end of the line back there to
+/// add a state, and at times has a message to write instead.
+fn behind_distance(text: &str) -> &str {
+    let number = [" goto pc", "call pc", "#"].iter().find_map(|before| text.split_once(before));
+    let Some((_, number)) = number else { return "" };
+    number.trim_start_matches(['+', '-']).trim_start_matches(|c: char| c.is_ascii_digit()).trim()
+}
+
+/// A message without the numbers that Linux 6.18 writes directly behind one that has no end of line.
+pub(super) fn without_time(message: &str) -> &str {
+    match message.split_once("verification time ") {
+        Some((before, time)) if time.ends_with(" usec") && !before.is_empty() => before,
+        _ => message,
+    }
 }
 
 /// `R0=inv1 R10=fp0`, `R0_w=scalar() ...` or `frame1: R6=2`: a register's number, then `=` within the
@@ -174,11 +195,36 @@ mod tests {
         let changed = LogLine::read("3: (bf) r2 = r10     ; R2_w=fp0 R10=fp0").kind;
         assert_eq!(
             changed,
-            LineKind::Instruction { slot: 3, changed: "R2_w=fp0 R10=fp0", then: "" }
+            LineKind::Instruction { slot: 3, changed: "R2_w=fp0 R10=fp0", then: "", message: "" }
         );
         let then = LogLine::read("1: (15) if r1 == 0x3 goto pc+2 4: R1=3 R10=fp0").kind;
-        assert_eq!(then, LineKind::Instruction { slot: 1, changed: "", then: "R1=3 R10=fp0" });
+        assert_eq!(
+            then,
+            LineKind::Instruction { slot: 1, changed: "", then: "R1=3 R10=fp0", message: "" }
+        );
         let plain = LogLine::read("2: (05) goto pc-2").kind;
-        assert_eq!(plain, LineKind::Instruction { slot: 2, changed: "", then: "" });
+        assert_eq!(plain, LineKind::Instruction { slot: 2, changed: "", then: "", message: "" });
+    }
+
+    #[test]
+    fn a_message_may_stand_on_the_line_of_an_instruction_and_numbers_on_that_of_a_message() {
+        for (line, expected) in [
+            (
+                "2: (55) if r6 != 0x0 goto pc-2 infinite loop detected at insn 1",
+                "infinite loop detected at insn 1",
+            ),
+            ("7: (85) call bpf_loop#181 R1 is odd", "R1 is odd"),
+            ("7: (85) call pc+3 too far", "too far"),
+            ("7: (85) call bpf_iter_num_next#104191 515: R0_w=rdonly_mem(id=2) R7=scalar()", ""),
+            ("7: (b7) r0 = 3", ""),
+        ] {
+            let LineKind::Instruction { message, .. } = LogLine::read(line).kind else {
+                panic!("{line}")
+            };
+            assert_eq!(message, expected, "{line}");
+        }
+        let glued = "expected prog array map for tail callverification time 35 usec";
+        assert_eq!(without_time(glued), "expected prog array map for tail call");
+        assert_eq!(without_time("verification time 35 usec"), "verification time 35 usec");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use nix::errno::Errno;
 
 use super::finding::{Circumstances, Finding};
-use super::line::{LineKind, LogLine};
+use super::line::{LineKind, LogLine, without_time};
 use super::listing::{Listed, Listing};
 use super::state::{Place, State, parse};
 use super::statistics::Statistics;
@@ -102,11 +102,14 @@ impl VerifierError {
         let log = String::from_utf8_lossy(log);
         let lines: Vec<LogLine<'_>> = log.lines().map(LogLine::read).collect();
         let last = lines.iter().rposition(|line| line.slot().is_some());
-        let messages: Vec<&str> = lines[last.map_or(0, |at| at + 1)..]
+        let messages: Vec<&str> = lines[last.unwrap_or(0)..]
             .iter()
             .take_while(|line| !line.text.starts_with(report::BEGINS))
-            .filter(|line| line.kind == LineKind::Message)
-            .map(|line| line.text)
+            .filter_map(|line| match line.kind {
+                LineKind::Message => Some(without_time(line.text)),
+                LineKind::Instruction { message, .. } if !message.is_empty() => Some(message),
+                _ => None,
+            })
             .collect();
         let reason = messages.first().copied();
 
@@ -123,22 +126,51 @@ impl VerifierError {
         let fault = slot.and_then(|slot| fault(listing, slot));
         let insn =
             fault.as_ref().and_then(|fault| listing.get(fault.slot)).map(|listed| &listed.insn);
-        let after_call = lines[..end].iter().any(|line| line.text.contains("(85) call "));
+        let known =
+            insn.map_or_else(Vec::new, |insn| known(insn, &messages, &State::before(&lines, end)));
+        let was_pointer = reason.and_then(|reason| was_pointer(reason, &known));
+        let circumstances =
+            Circumstances { insn, after_call: is_after_call(&lines[..end]), was_pointer };
+        let finding = Finding::of(&messages, circumstances);
+        // The log does not tell what a call made of it.
+        let known = known.into_iter().filter(|known| was_pointer != Some(known.place)).collect();
         Self {
             errno,
             reason: reason.unwrap_or("its log gives no reason").to_owned(),
             details: messages.iter().skip(1).map(|text| (*text).to_owned()).collect(),
-            finding: Finding::of(&messages, Circumstances { insn, after_call }),
+            finding,
             explanation: report::section(&log, "Reason:"),
             suggestion: report::section(&log, "Suggestion:"),
-            known: insn
-                .map_or_else(Vec::new, |insn| known(insn, &messages, &State::before(&lines, end))),
+            known,
             before: passed(listing, &lines[..end]),
             fault,
             statistics: Statistics::read(&log),
             log: annotate(listing, &log),
         }
     }
+}
+
+/// Whether a call came before on this path, in the function where it ends: at the beginning of a function,
+/// r1 to r5 are what its caller put there.
+fn is_after_call(lines: &[LogLine<'_>]) -> bool {
+    let last = lines.iter().rev().find_map(|line| {
+        line.slot()?;
+        let (_, called) = line.text.split_once("(85) call ")?;
+        Some(!called.starts_with("pc"))
+    });
+    last.unwrap_or_default()
+}
+
+/// The register that the message calls a number, where it was something that a call can take away when it was
+/// last shown: a packet, which another call may have moved, or what has been given back.
+fn was_pointer(reason: &str, known: &[Known]) -> Option<Place> {
+    let (register, rest) = reason.split_once(' ')?;
+    if !matches!(rest, "invalid mem access 'scalar'" | "invalid mem access 'inv'") {
+        return None;
+    }
+    let place = Place::Register(register.strip_prefix('R')?.parse().ok()?);
+    let value = known.iter().find(|known| known.place == place)?.value.as_deref()?;
+    (value.starts_with("pkt") || value.contains("ref_obj_id=")).then_some(place)
 }
 
 fn fault(listing: &Listing, slot: usize) -> Option<Fault> {

@@ -33,15 +33,16 @@ impl Statistics {
     pub fn read(log: &str) -> Option<Self> {
         let mut read = Self::default();
         let mut functions = None;
-        for line in log.lines() {
+        for line in log.lines().map(str::trim) {
             let number = |name| number_behind(line, name);
             if line.starts_with("processed ") {
                 read.instructions = number("processed");
                 read.limit = number("(limit");
                 read.states = number("total_states");
                 read.peak_states = number("peak_states");
-            } else if line.starts_with("verification time ") {
-                read.time_us = number("time");
+            } else if let Some((_, time)) = line.split_once("verification time ") {
+                // Not always at the beginning: some messages have no end of line.
+                read.time_us = time.split(' ').next().and_then(|number| number.parse().ok());
             } else if let Some(depths) = line.strip_prefix("stack depth ") {
                 let bytes = depths.trim_start_matches("max ").split('+').map(str::parse::<u64>);
                 read.stack_bytes = bytes.sum::<Result<u64, _>>().ok();
@@ -83,6 +84,14 @@ fn counted(number: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_before_and_a_message_on_the_same_line_do_not_hide_the_numbers() {
+        let log = "\texpected prog array map for tail callverification time 35 usec\n\
+                   \tprocessed 3 insns (limit 9)\n";
+        let read = Statistics::read(log).unwrap();
+        assert_eq!((read.time_us, read.instructions, read.limit), (Some(35), Some(3), Some(9)));
+    }
 
     #[test]
     fn what_is_no_number_is_left_out() {

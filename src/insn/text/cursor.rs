@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::error::beginning;
 use super::lexer::{Fault, Piece, Token};
 use crate::insn::instruction::Width;
 use crate::insn::register::Reg;
@@ -46,8 +47,8 @@ impl<'a> Cursor<'a> {
     pub(super) fn expected<T>(&self, what: &str) -> Result<T, Fault> {
         let found = match self.peek() {
             None => "the end of the line".to_owned(),
-            Some(Token::Word(word)) => format!("`{word}`"),
-            Some(Token::Quoted(text)) => format!("{text:?}"),
+            Some(Token::Word(word)) => format!("`{}`", beginning(word)),
+            Some(Token::Quoted(text)) => format!("{:?}", beginning(text)),
             Some(Token::Number(number)) => format!("`{number}`"),
             Some(Token::Sign(sign)) => format!("`{sign}`"),
         };

@@ -1,6 +1,7 @@
 //! Lines that begin with a point.
 
 use super::cursor::Cursor;
+use super::error::beginning;
 use super::lexer::{self, Fault, Token};
 use crate::insn::decode::decode_slot;
 use crate::insn::instruction::Insn;
@@ -31,7 +32,7 @@ pub(super) fn map(cursor: &mut Cursor<'_>) -> Result<MapDefinition, Fault> {
             "pinning" => &mut map.pinning,
             _ => {
                 let what = "expected type, key, value, entries, flags or pinning";
-                return Err((at, format!("{what}, found `{property}`")));
+                return Err((at, format!("{what}, found `{}`", beginning(&property))));
             }
         };
         *field = cursor.number(0..1 << 32, "a number")? as u32;

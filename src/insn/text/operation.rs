@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::branch::{call, conditional, distance, jump, jump_long};
 use super::cursor::{Cursor, register};
+use super::error::beginning;
 use super::lexer::{Fault, Token};
 use super::memory::{
     compare_exchange, exchange, fetch, fetching, load, load_acquire, lock, store, store_release,
@@ -211,7 +212,7 @@ fn symbol(cursor: &mut Cursor<'_>, dst: Reg, width: Width) -> Parsed<Operation> 
         return Ok(Operation::naming(insn, NameOf::Symbol, named));
     }
     let what = "expected a register, a number, or a load such as *(u64 *)(r1 + 0)";
-    Err((named.1, format!("{what}, found `{}`", named.0)))
+    Err((named.1, format!("{what}, found `{}`", beginning(&named.0))))
 }
 
 /// `5`, `-5` or `5 ll`

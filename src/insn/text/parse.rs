@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::cursor::Cursor;
 use super::directive;
-use super::error::TextError;
+use super::error::{TextError, beginning};
 use super::lexer::{Fault, Token, split};
 use super::operation::{Name, operation};
 use super::resolve;
@@ -222,7 +222,7 @@ impl Reader {
             }
             _ => {
                 let known = ".section, .func, .map, .license, .extern or .insn";
-                return Err((at, format!("expected {known}, found `{word}`")));
+                return Err((at, format!("expected {known}, found `{}`", beginning(&word))));
             }
         }
         Ok(None)

@@ -120,17 +120,22 @@ pub fn prog_load(spec: ProgramSpec<'_>) -> Result<OwnedFd> {
 /// # Errors
 /// As [`prog_load`], and when the kernel does not take the tables.
 pub fn prog_load_described(spec: ProgramSpec<'_>, tables: DebugTables<'_>) -> Result<OwnedFd> {
-    let attr = ProgLoadAttr {
-        prog_btf_fd: tables.types.as_raw_fd() as u32,
-        func_info_rec_size: FUNCTION_INFO_BYTES,
-        func_info: tables.functions.as_ptr() as u64,
-        func_info_cnt: tables.functions.len() as u32 / FUNCTION_INFO_BYTES,
-        line_info_rec_size: LINE_INFO_BYTES,
-        line_info: tables.lines.as_ptr() as u64,
-        line_info_cnt: tables.lines.len() as u32 / LINE_INFO_BYTES,
-        ..ProgLoadAttr::default()
-    };
+    let mut attr = ProgLoadAttr::default();
+    attr.describe(tables);
     prog_load_with(spec, attr).0
+}
+
+impl ProgLoadAttr {
+    /// Puts in where the tables are, which the caller keeps for the call.
+    fn describe(&mut self, tables: DebugTables<'_>) {
+        self.prog_btf_fd = tables.types.as_raw_fd() as u32;
+        self.func_info_rec_size = FUNCTION_INFO_BYTES;
+        self.func_info = tables.functions.as_ptr() as u64;
+        self.func_info_cnt = tables.functions.len() as u32 / FUNCTION_INFO_BYTES;
+        self.line_info_rec_size = LINE_INFO_BYTES;
+        self.line_info = tables.lines.as_ptr() as u64;
+        self.line_info_cnt = tables.lines.len() as u32 / LINE_INFO_BYTES;
+    }
 }
 
 /// Loads a program and has the verifier write its log into a buffer of `log_bytes`.
@@ -163,6 +168,10 @@ pub struct AnyProgramSpec<'a> {
     pub attach_type: u32,
     /// `BPF_F_...` for programs.
     pub flags: u32,
+    /// The number of a type in the kernel's BTF that it is checked against, 0 for most types.
+    pub target: u32,
+    /// Its functions, where the kernel is to know them.
+    pub tables: Option<DebugTables<'a>>,
     /// The encoded instructions, in native byte order.
     pub code: &'a [u8],
     /// Which helpers the verifier allows depends on it.
@@ -181,8 +190,12 @@ pub fn prog_load_any(
         prog_type: spec.type_number,
         expected_attach_type: spec.attach_type,
         prog_flags: spec.flags,
+        attach_btf_id: spec.target,
         ..ProgLoadAttr::default()
     };
+    if let Some(tables) = spec.tables {
+        attr.describe(tables);
+    }
     if let Some((level, log_bytes)) = log {
         attr.log_level = level as u32;
         attr.log_size = log_bytes;
