@@ -60,7 +60,8 @@ impl Capable {
     /// The copy with these capabilities, run by a user who has none; `None` where files cannot have them.
     fn copy(&self, capabilities: &str) -> Option<Command> {
         let copy = self.0.path(capabilities);
-        fs::copy(RLAT, &copy).unwrap();
+        // Not by this process: a child that is forked meanwhile would have the copy open for writing.
+        assert!(Command::new("cp").arg(RLAT).arg(&copy).status().unwrap().success());
         fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).unwrap();
         let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         let mut setcap = Command::new("setcap");

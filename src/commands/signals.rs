@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
@@ -36,7 +36,20 @@ impl Signals {
         })
     }
 
+    /// A signal that comes meanwhile is kept back: it would find a part of what is to be done, and wake
+    /// nobody.
     fn try_to_install() -> io::Result<Self> {
+        let mut caught = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            caught.add(signal);
+        }
+        let before = caught.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let installed = Self::register();
+        before.thread_set_mask()?;
+        installed
+    }
+
+    fn register() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
         let seen_one = Arc::new(AtomicBool::new(false));
         let came = Arc::new(AtomicUsize::new(0));

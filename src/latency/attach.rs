@@ -131,14 +131,15 @@ fn raw_way(descriptors: bool) -> Result<Way> {
     if descriptors && reads.is_none() && typed.is_none() {
         return Err(Error {
             kind: Kind::Unsupported,
-            step: Step::Attach,
+            step: Step::Arguments,
             object: "a descriptor".to_owned(),
             cause: Cause::Text(
                 "on the raw tracepoints it is in the kernel's memory, which programs may not read \
                  here"
                     .to_owned(),
             ),
-            next: "leave --fd out, or use `--attach tracepoint`".to_owned(),
+            next: "leave --fd out; where tracefs can be used, `--attach tracepoint` sees it"
+                .to_owned(),
         });
     }
     Ok(Way::Raw { reads, typed })

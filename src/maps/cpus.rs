@@ -10,7 +10,7 @@ use std::io;
 
 use nix::errno::Errno;
 
-use crate::error::{Cause, Error, Kind, Result, Step};
+use crate::error::{Cause, Error, Kind, MORE_FILES, Result, Step};
 
 /// How many regions are needed so that each possible CPU has one at its own number: the highest
 /// number plus one.
@@ -41,12 +41,13 @@ pub fn first_online() -> Result<u32> {
 }
 
 fn read(path: &str) -> Result<Vec<u32>> {
-    let failed = |cause| Error {
-        kind: Kind::Other,
-        step: Step::Map,
-        object: format!("one region for each CPU in {path}"),
-        cause,
-        next: "mount sysfs: `mount -t sysfs sysfs /sys`".to_owned(),
+    let failed = |cause| {
+        let next = match cause {
+            Cause::Errno(Errno::EMFILE | Errno::ENFILE) => MORE_FILES,
+            _ => "mount sysfs: `mount -t sysfs sysfs /sys`",
+        };
+        let object = format!("one region for each CPU in {path}");
+        Error { kind: Kind::Other, step: Step::Map, object, cause, next: next.to_owned() }
     };
     let text = fs::read_to_string(path).map_err(|error| failed(io_cause(&error)))?;
     parse(&text).ok_or_else(|| failed(Cause::Text(format!("{text:?} is not a list of CPUs"))))

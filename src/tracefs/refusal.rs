@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use crate::error::{Cause, Error, Kind, Step};
+use crate::error::{Cause, Error, Kind, MORE_FILES, Step};
 use crate::escape::escape_path;
 use crate::loader::kernel_version;
 use crate::process::{Capability, Lockdown, Privileges, SECCOMP_FILTER};
+
+/// Where tracefs usually is.
+const USUAL_PLACE: &str = "/sys/kernel/tracing";
 
 /// What a user can do who lacks a privilege.
 const BE_ROOT: &str = "run as root, or give CAP_DAC_READ_SEARCH beside CAP_BPF and CAP_PERFMON, and mount tracefs: \
@@ -44,6 +47,13 @@ pub(super) enum Refusal {
 impl Refusal {
     /// Looks for the cause, and says it.
     pub(super) fn into_error(self) -> Error {
+        let (root, errno) = match &self {
+            Self::Events { root, errno } => (root.as_path(), *errno),
+            Self::Mount { errno } => (Path::new(USUAL_PLACE), *errno),
+        };
+        if matches!(errno, Errno::EMFILE | Errno::ENFILE) {
+            return error(Kind::Other, root, errno, "it cannot be opened", MORE_FILES);
+        }
         let privileges = Privileges::read();
         match self {
             Self::Events { root, errno } => refused_events(&root, errno, &privileges),
@@ -109,7 +119,7 @@ fn refused_events(root: &Path, errno: Errno, privileges: &Privileges) -> Error {
 
 /// `kernel` is the first two numbers of the kernel's release, where it tells.
 fn refused_mount(errno: Errno, privileges: &Privileges, kernel: Option<(u32, u32)>) -> Error {
-    let usual_place = Path::new("/sys/kernel/tracing");
+    let usual_place = Path::new(USUAL_PLACE);
     let (kind, why, next) = match errno {
         Errno::EACCES | Errno::EPERM if locked_down(privileges) => {
             (Kind::Permission, LOCKED_DOWN.0, LOCKED_DOWN.1)

@@ -70,8 +70,9 @@ fn is_like(text: &str, pattern: &str) -> bool {
     if let Some(rest) = pattern.strip_prefix('N')
         && !is_word(rest.chars().next())
     {
-        let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
-        return digits.len() < text.len() && is_like(digits, rest);
+        let behind = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
+        let number = text[..text.len() - behind.len()].trim_end_matches(',');
+        return !number.is_empty() && is_like(&text[number.len()..], rest);
     }
     // Up to the end of a word, within which an N is a letter.
     let mut end = 0;
@@ -96,6 +97,7 @@ pub(crate) fn check_patterns() {
     for (text, pattern) in [
         ("cannot: ENOENT", "cannot: ENOENT"),
         ("process 1,234 is", "process N is"),
+        ("line 3, column 14", "line N, column N"),
         ("lacks CAP_PERFMON (N)", "lacks CAP_PERFMON (N)"),
         ("in /tmp/x: ENOENT", "in ...: ENOENT"),
         ("in /tmp/x: ENOENT", "in ..."),

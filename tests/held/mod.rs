@@ -46,8 +46,13 @@ impl Held {
     }
 
     /// Ends it as Ctrl-C does, and reads the result.
-    pub(crate) fn interrupt(mut self) -> Report {
+    pub(crate) fn interrupt(self) -> Report {
         send(Signal::SIGINT, self.child.id());
+        self.result()
+    }
+
+    /// The result, when it has ended by itself.
+    pub(crate) fn result(mut self) -> Report {
         let stdout = Lines::of(self.child.stdout.take().unwrap()).rest();
         assert!(wait_for(&mut self.child).unwrap().success());
         Report::of(&stdout)

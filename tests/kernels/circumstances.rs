@@ -6,6 +6,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use rlat::maps::cpus;
 
 use crate::counted::exact_without_options;
+use crate::documented::assert_documented;
 use crate::features::check;
 use crate::support::{Workload, rlat};
 
@@ -34,6 +35,9 @@ fn lockdown_integrity_takes_nothing_away() {
     exact_without_options();
     assert_eq!(answer("kernel reads"), "yes");
     assert_eq!(check().1, 0);
+    let output = rlat(["-d", "1ms", &std::process::id().to_string()]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_documented("lockdown at integrity", output.status.code(), &said);
 }
 
 #[test]
@@ -53,14 +57,16 @@ fn lockdown_confidentiality_leaves_the_raw_tracepoints() {
     let output = rlat(["-d", "1ms", &pid]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("rlat: note: ") && said.contains("no tracefs to use"), "{said}");
+    assert_documented("lockdown at confidentiality", output.status.code(), &said);
     assert!(said.contains("programs may not read the kernel's memory here"), "{said}");
     // The kernel lacks the one; the other it refuses.
-    for (options, code) in [(["--fd", "3"], 4), (["--attach", "tracepoint"], 3)] {
+    for (wrong, options) in [
+        ("lockdown at confidentiality, `--fd`", ["--fd", "3"]),
+        ("lockdown at confidentiality, `--attach tracepoint`", ["--attach", "tracepoint"]),
+    ] {
         let output = rlat(["-d", "1ms", &pid]).args(options).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
-        assert!(said.contains("\n  next: "), "{options:?}: {said}");
+        assert_documented(wrong, output.status.code(), &said);
     }
 }
 

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // All of this file is tests.
 
+#[path = "../documented/mod.rs"]
+mod documented;
 #[path = "../requirements/mod.rs"]
 mod requirements;
 #[path = "../support/mod.rs"]
