@@ -15,7 +15,7 @@ use nix::sys::stat::{SFlag, fstat, makedev};
 use nix::unistd::write;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use replacement::Replacement;
 
 /// Where the result goes.
@@ -187,7 +187,7 @@ impl Output {
 /// [`Kind::Other`] when standard output did not take all of it, without a message when its reader
 /// has left.
 pub(super) fn write_listing(text: &str) -> Result<()> {
-    write_all(io::stdout(), text.as_bytes()).map_err(|(_, errno)| match errno {
+    write_all(io::stdout(), printable(text).as_bytes()).map_err(|(_, errno)| match errno {
         Errno::EPIPE => refused(errno, QUIET),
         _ => refused(errno, "write it elsewhere"),
     })
