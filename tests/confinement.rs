@@ -229,10 +229,16 @@ fn a_command_has_what_it_would_have_without_rlat() {
     assert_eq!(surveyed, directly);
 }
 
+/// By another process: a test that forks meanwhile would hold a file open that this one writes, and a file
+/// that is open for writing is not executed.
+fn copy_file(from: &Path, to: &Path) {
+    assert!(Command::new("cp").args([from, to]).status().unwrap().success());
+}
+
 /// A copy of rlat that anybody may execute, and a command that runs it as nobody.
 fn copy(folder: &Folder) -> (PathBuf, Command) {
     let file = folder.0.join("rlat");
-    fs::copy(RLAT, &file).unwrap();
+    copy_file(Path::new(RLAT), &file);
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])
@@ -280,7 +286,7 @@ fn with_capabilities_of_its_file_rlat_keeps_only_what_it_needs() {
     // A process of the same user, whose calls in flight nobody needs a capability to see.
     let mut spawned = Command::new("setpriv");
     let path = folder.0.join("workload");
-    fs::copy(support::workload_path(), &path).unwrap();
+    copy_file(&support::workload_path(), &path);
     spawned.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
     let mut workload = Workload::spawn(spawned.arg(&path).args(["input", "1"]));
     workload.wait_until_ready();

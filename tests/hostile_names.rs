@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sys::stat::Mode;
@@ -56,11 +57,15 @@ struct Hostile {
 
 impl Hostile {
     fn start(name: &[u8]) -> Self {
-        let folder = std::env::temp_dir().join(format!("rlat-{}-hostile", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let own = format!("rlat-{}-hostile-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(own);
         let inner = folder.join(OsStr::from_bytes(name));
         fs::create_dir_all(&inner).unwrap();
         let program = inner.join(OsStr::from_bytes(name));
-        fs::copy("/bin/cat", &program).unwrap();
+        // By another process: a test that forks meanwhile would hold a file open that this one writes.
+        assert!(Command::new("cp").arg("/bin/cat").arg(&program).status().unwrap().success());
         let pipe = inner.join("pipe");
         nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
         let pipe = fs::File::options().read(true).write(true).open(pipe).unwrap();
