@@ -27,6 +27,8 @@ const THREADS: usize = 64;
 const CALLS_IN_A_ROW: u64 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 const PROCESSES_A_SECOND: u64 = 500;
+/// So many threads start them, since each waits for one to end.
+const STARTERS: u64 = 10;
 
 /// rlat's CPU time may be that part of the window, in percent.
 const MOST_CPU: f64 = 1.0;
@@ -73,17 +75,25 @@ fn read_for(seconds: u64) {
 
 /// Starts processes at a steady rate, and says how many there were.
 fn churn_for(seconds: u64) {
-    let begin = Instant::now();
-    let mut started = 0;
-    while begin.elapsed() < Duration::from_secs(seconds) {
-        let due = begin.elapsed().as_millis() as u64 * PROCESSES_A_SECOND / 1000;
-        while started < due {
-            assert!(Command::new("true").status().unwrap().success());
-            started += 1;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    println!("{started}");
+    let starter = || {
+        thread::spawn(move || {
+            let begin = Instant::now();
+            let mut started = 0;
+            while begin.elapsed() < Duration::from_secs(seconds) {
+                let due =
+                    begin.elapsed().as_millis() as u64 * PROCESSES_A_SECOND / (1000 * STARTERS);
+                if started < due {
+                    assert!(Command::new("true").status().unwrap().success());
+                    started += 1;
+                } else {
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
+            started
+        })
+    };
+    let starters: Vec<_> = (0..STARTERS).map(|_| starter()).collect();
+    println!("{}", starters.into_iter().map(|starter| starter.join().unwrap()).sum::<u64>());
 }
 
 /// This program once more, in another part.
