@@ -2,23 +2,32 @@
 //! and which needs which.
 //!
 //! ```text
-//! cargo metadata --locked --filter-platform TARGET --format-version 1 | sbom Cargo.lock >rlat.cdx.json
+//! cargo metadata --locked --filter-platform TARGET --format-version 1 | sbom Cargo.lock LINKED >rlat.cdx.json
 //! ```
+//!
+//! `LINKED` has the crates that are linked, a line each that begins with `NAME vVERSION`, as cargo-tree(1) prints
+//! them: cargo-metadata(1) also lists what only the tests need, and has features on for them.
 //!
 //! An example, so that what it needs is no part of rlat. `scripts/package` runs it. The same sources make the
 //! same bytes: there is no time in it, and no serial number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use serde_json::{Value, json};
 
 fn main() -> io::Result<()> {
-    let Some(lock) = std::env::args_os().nth(1) else {
-        return Err(io::Error::other("sbom Cargo.lock <METADATA"));
+    let mut files = std::env::args_os().skip(1);
+    let (Some(lock), Some(linked)) = (files.next(), files.next()) else {
+        return Err(io::Error::other("sbom Cargo.lock LINKED <METADATA"));
     };
     let metadata: Value = serde_json::from_reader(io::stdin())?;
-    let document = document(&metadata, &std::fs::read_to_string(lock)?);
+    let (lock, linked) = (std::fs::read_to_string(lock)?, std::fs::read_to_string(linked)?);
+    let linked = linked.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        Some((words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned()))
+    });
+    let document = document(&metadata, &sums(&lock), &linked.collect());
     println!("{document:#}");
     Ok(())
 }
@@ -35,8 +44,11 @@ fn sums(lock: &str) -> BTreeMap<(String, String), String> {
     packages.collect()
 }
 
-fn document(metadata: &Value, lock: &str) -> Value {
-    let sums = sums(lock);
+fn document(
+    metadata: &Value,
+    sums: &BTreeMap<(String, String), String>,
+    linked: &BTreeSet<(String, String)>,
+) -> Value {
     let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
     let packages: BTreeMap<String, Value> =
         list(&metadata["packages"]).into_iter().map(|one| (text(&one["id"]), one)).collect();
@@ -44,26 +56,25 @@ fn document(metadata: &Value, lock: &str) -> Value {
         .into_iter()
         .map(|one| (text(&one["id"]), one))
         .collect();
-    let is_macro = |id: &str| {
-        let targets = list(&packages[id]["targets"]);
-        targets.iter().any(|target| list(&target["kind"]).contains(&json!("proc-macro")))
+    let is_linked = |id: &String| {
+        let package = &packages[id];
+        linked.contains(&(text(&package["name"]), text(&package["version"])))
     };
-    // What is linked: neither what only tests or builds need, nor macros, which run in the compiler.
     let needs = |id: &str| -> Vec<String> {
         let all = list(&nodes[id]["deps"]);
-        let linked = all.iter().filter(|dependency| {
+        let at_run_time = all.iter().filter(|dependency| {
             list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null())
         });
-        linked.map(|dependency| text(&dependency["pkg"])).filter(|id| !is_macro(id)).collect()
+        at_run_time.map(|dependency| text(&dependency["pkg"])).filter(is_linked).collect()
     };
     let root = text(&metadata["resolve"]["root"]);
-    let mut linked: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut left = vec![root.clone()];
     while let Some(id) = left.pop() {
-        if !linked.contains_key(&id) {
+        if !parts.contains_key(&id) {
             let needed = needs(&id);
             left.extend(needed.iter().cloned());
-            linked.insert(id, needed);
+            parts.insert(id, needed);
         }
     }
     let reference = |id: &String| {
@@ -103,9 +114,9 @@ fn document(metadata: &Value, lock: &str) -> Value {
         })
     });
     let mut components: Vec<Value> =
-        linked.keys().filter(|id| **id != root).map(component).collect();
+        parts.keys().filter(|id| **id != root).map(component).collect();
     components.extend(beside);
-    let dependencies: Vec<Value> = linked
+    let dependencies: Vec<Value> = parts
         .iter()
         .map(|(id, needed)| {
             let mut needed: Vec<String> = needed.iter().map(reference).collect();

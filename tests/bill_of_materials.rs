@@ -17,29 +17,8 @@ fn cargo(arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-fn bill() -> Value {
-    let metadata = ["metadata", "--locked", "--offline", "--filter-platform", TARGET];
-    let metadata = cargo(&[&metadata[..], &["--format-version", "1"]].concat());
-    let program = Path::new(env!("CARGO_BIN_EXE_rlat")).with_file_name("examples").join("sbom");
-    let mut sbom = Command::new(program)
-        .arg("Cargo.lock")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::io::Write::write_all(&mut sbom.stdin.take().unwrap(), &metadata).unwrap();
-    let output = sbom.wait_with_output().unwrap();
-    assert!(output.status.success());
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn names(parts: &Value, key: &str) -> BTreeSet<String> {
-    parts.as_array().unwrap().iter().map(|part| part[key].as_str().unwrap().to_owned()).collect()
-}
-
-#[test]
-fn it_lists_what_cargo_links() {
-    let bill = bill();
+/// The crates that are linked, a line each.
+fn tree() -> String {
     let tree = cargo(&[
         "tree",
         "--locked",
@@ -54,7 +33,40 @@ fn it_lists_what_cargo_links() {
         "{p}",
         "--no-dedupe",
     ]);
-    let tree = String::from_utf8(tree).unwrap();
+    String::from_utf8(tree).unwrap()
+}
+
+fn bill() -> Value {
+    let metadata = ["metadata", "--locked", "--offline", "--filter-platform", TARGET];
+    let metadata = cargo(&[&metadata[..], &["--format-version", "1"]].concat());
+    let program = Path::new(env!("CARGO_BIN_EXE_rlat")).with_file_name("examples").join("sbom");
+    let linked = std::env::temp_dir().join(format!(
+        "rlat-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    std::fs::write(&linked, tree()).unwrap();
+    let mut sbom = Command::new(program)
+        .args([Path::new("Cargo.lock"), &linked])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut sbom.stdin.take().unwrap(), &metadata).unwrap();
+    let output = sbom.wait_with_output().unwrap();
+    assert!(output.status.success());
+    std::fs::remove_file(&linked).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn names(parts: &Value, key: &str) -> BTreeSet<String> {
+    parts.as_array().unwrap().iter().map(|part| part[key].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn it_lists_what_cargo_links() {
+    let bill = bill();
+    let tree = tree();
     let mut linked: BTreeSet<String> =
         tree.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     linked.remove("rlat");

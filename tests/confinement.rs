@@ -301,6 +301,44 @@ fn with_capabilities_of_its_file_rlat_keeps_only_what_it_needs() {
     assert_eq!(report.ledger, Ledger { entered: 1, in_flight: 1, ..Ledger::default() }, "{report}");
 }
 
+/// With `CAP_DAC_READ_SEARCH` rlat can read what its user cannot, and must not show it.
+#[test]
+fn a_file_that_its_user_cannot_read_is_not_shown() {
+    if !can_become_nobody() || !requirements::tool("setcap", "libcap2-bin") {
+        return;
+    }
+    let folder = Folder::new("secrets");
+    let (file, _) = copy(&folder);
+    let all = "cap_bpf,cap_perfmon,cap_dac_read_search+ep";
+    assert!(Command::new("setcap").arg(all).arg(&file).status().unwrap().success());
+    let secret = folder.0.join("secret");
+    fs::write(&secret, "TOP-SECRET\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let point = folder.0.join("tracefs/events/syscalls/sys_enter_read");
+    fs::create_dir_all(&point).unwrap();
+    for name in ["id", "format"] {
+        std::os::unix::fs::symlink(&secret, point.join(name)).unwrap();
+    }
+    let secret = secret.to_str().unwrap();
+    let tracefs = folder.0.join("tracefs");
+    let own = std::process::id().to_string();
+    let ways: [&[&str]; 5] = [
+        &["asm", secret],
+        &["disasm", secret],
+        &["verify", secret],
+        &["--tracefs", tracefs.to_str().unwrap(), "--attach", "tracepoint", &own],
+        &["list", "-v", "--tracefs", tracefs.to_str().unwrap()],
+    ];
+    for way in ways {
+        let mut as_nobody = Command::new("setpriv");
+        as_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+        let Ended { code, stdout, stderr } =
+            Rlat::spawn(as_nobody.arg(&file).args(way).stdout(Stdio::piped())).ended();
+        assert!(matches!(code, Some(2 | 3)), "{way:?}: {code:?} {stderr}");
+        assert!(!stdout.contains("TOP") && !stderr.contains("TOP"), "{way:?}: {stdout}{stderr}");
+    }
+}
+
 #[test]
 fn a_file_with_the_set_user_id_bit_is_refused() {
     if !can_become_nobody() {

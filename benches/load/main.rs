@@ -28,7 +28,7 @@ const CALLS_IN_A_ROW: u64 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 const PROCESSES_A_SECOND: u64 = 500;
 /// So many threads start them, since each waits for one to end.
-const STARTERS: u64 = 10;
+const STARTERS: u64 = 20;
 
 /// rlat's CPU time may be that part of the window, in percent.
 const MOST_CPU: f64 = 1.0;
