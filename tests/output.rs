@@ -253,6 +253,25 @@ fn a_symbolic_link_is_replaced_and_not_what_it_leads_to() {
 }
 
 /// What cannot be written to is found out before anything is measured.
+/// Somebody may have put it there, so that root writes to what they want, or waits for them.
+#[test]
+fn a_symbolic_link_to_a_pipe_or_a_device_is_refused() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
+    for leads_to in [Path::new("/dev/null"), &fifo] {
+        let link = folder.path("link");
+        symlink(leads_to, &link).unwrap();
+        let own = std::process::id().to_string();
+        let output =
+            Command::new(RLAT).arg("-o").arg(&link).args(["-d", "1ms", &own]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("ELOOP"), "{said}");
+        fs::remove_file(&link).unwrap();
+    }
+}
+
 #[test]
 fn a_path_that_cannot_be_written_to_is_refused_at_once() {
     if !can_measure() {
