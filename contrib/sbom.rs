@@ -11,6 +11,7 @@
 //! An example, so that what it needs is no part of rlat. `scripts/package` runs it. The same sources make the
 //! same bytes: there is no time in it, and no serial number.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -71,10 +72,10 @@ fn document(
     let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut left = vec![root.clone()];
     while let Some(id) = left.pop() {
-        if !parts.contains_key(&id) {
-            let needed = needs(&id);
+        if let Entry::Vacant(part) = parts.entry(id) {
+            let needed = needs(part.key());
             left.extend(needed.iter().cloned());
-            parts.insert(id, needed);
+            part.insert(needed);
         }
     }
     let reference = |id: &String| {
