@@ -202,19 +202,14 @@ fn a_file_is_written_in_a_folder_that_only_capabilities_open() {
 }
 
 const SHOWS_ITSELF: &str =
-    "grep -E '^(Cap|NoNew|Seccomp|SigBlk)' /proc/self/status; ls -l /proc/self/fd";
+    "grep -E '^(Cap|NoNew|Seccomp|SigBlk)' /proc/self/status; ls /proc/self/fd";
 
 /// What a shell says of itself when it is started by this command, directly or by rlat.
 fn shown(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("CapEff"), "{}", String::from_utf8_lossy(&output.stderr));
-    // Pipes have other numbers each time, and so has the folder that ls(1) has open.
-    let lines = text.lines().filter(|line| !line.contains("/proc/") && !line.starts_with("total"));
-    let without_numbers = |line: &str| {
-        line.rsplit_once(" -> ").map_or(line, |(fd, _)| fd.rsplit_once(' ').unwrap().1).to_owned()
-    };
-    lines.map(without_numbers).collect::<Vec<_>>().join("\n")
+    text
 }
 
 #[test]
@@ -223,7 +218,7 @@ fn a_command_has_what_it_would_have_without_rlat() {
         return;
     }
     let directly = shown(Command::new("sh").args(["-c", SHOWS_ITSELF]));
-    for options in [&[][..], &["-v"], &["--follow"]] {
+    for options in [&[][..], &["--follow"]] {
         let by_rlat = shown(rlat([]).args(options).args(["--", "sh", "-c", SHOWS_ITSELF]));
         assert_eq!(by_rlat, directly, "{options:?}");
     }
