@@ -45,6 +45,25 @@ pub fn escape_path(path: &Path) -> String {
     escape(path.as_os_str().as_encoded_bytes())
 }
 
+/// Text that was put together for a terminal, with what a terminal could obey escaped, if a part of it has
+/// slipped through. Lines, tabs and backslashes stay, so that text without it comes back as it is.
+///
+/// ```
+/// use rlat::escape::printable;
+///
+/// assert_eq!(printable("cannot use a\\b:\n\tred \x1b[31m"), "cannot use a\\b:\n\tred \\u{1b}[31m");
+/// ```
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' | '\\' | '\'' | '"' => printable.push(character),
+            _ => printable.extend(character.escape_debug()),
+        }
+    }
+    printable
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -60,10 +79,35 @@ mod tests {
         assert_eq!(escape("Größe 日本".as_bytes()), "Größe 日本");
     }
 
+    /// Control characters of both kinds, and those that turn the direction of text around.
+    fn obeyed(character: char) -> bool {
+        let bidi = matches!(
+            character,
+            '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        character.is_control() || bidi
+    }
+
+    #[test]
+    fn every_character_that_a_terminal_obeys_is_escaped() {
+        for character in ('\0'..=char::MAX).filter(|character| obeyed(*character)) {
+            let name = character.to_string();
+            assert!(!escape(name.as_bytes()).contains(character), "{character:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_control_character_survives(name in any::<Vec<u8>>()) {
-            prop_assert!(!escape(&name).chars().any(char::is_control));
+            prop_assert!(!escape(&name).chars().any(obeyed));
+        }
+
+        #[test]
+        fn no_character_that_a_terminal_obeys_survives(name: String) {
+            prop_assert!(!escape(name.as_bytes()).chars().any(obeyed));
+            let left = |c: char| obeyed(c) && c != '\n' && c != '\t';
+            prop_assert!(!printable(&name).chars().any(left));
+            prop_assert_eq!(printable(&printable(&name)), printable(&name));
         }
     }
 }

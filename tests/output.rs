@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // All of this file is tests.
 
+mod documented;
 mod requirements;
 mod schema;
 mod support;
@@ -16,6 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use documented::assert_documented;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -253,6 +255,24 @@ fn a_symbolic_link_is_replaced_and_not_what_it_leads_to() {
 }
 
 /// What cannot be written to is found out before anything is measured.
+/// Somebody may have put it there, so that root writes to what they want, or waits for them.
+#[test]
+fn a_symbolic_link_to_a_pipe_or_a_device_is_refused() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
+    for leads_to in [Path::new("/dev/null"), &fifo] {
+        let link = folder.path("link");
+        symlink(leads_to, &link).unwrap();
+        let own = std::process::id().to_string();
+        let output =
+            Command::new(RLAT).arg("-o").arg(&link).args(["-d", "1ms", &own]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_documented("`-o` names a link to a pipe or a device", output.status.code(), &said);
+        fs::remove_file(&link).unwrap();
+    }
+}
+
 #[test]
 fn a_path_that_cannot_be_written_to_is_refused_at_once() {
     if !can_measure() {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use crate::confinement::as_its_user;
 use crate::error::{Cause, Error, Kind, Result, Step};
 use crate::escape::escape;
 
@@ -18,7 +19,9 @@ const MOST_BYTES: u64 = 1 << 28;
 /// [`Kind::Usage`] when it cannot be read, or is too large to be meant.
 pub(super) fn read(path: &Path, step: Step) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    // What is wrong with a file is shown with the line: not to somebody who could not read it otherwise.
+    let opened = as_its_user(|| File::open(path));
+    let read = opened.and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
         let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         return Err(refused(path, step, Cause::Errno(errno), "give a file that can be read"));

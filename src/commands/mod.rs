@@ -30,6 +30,7 @@ use std::time::Instant;
 use crate::calibration::be_caller;
 use crate::cli::{Cli, Command};
 use crate::error::Cause;
+use crate::escape::printable;
 
 /// Does what the command line asks for, and returns the exit code. `started` is when the program
 /// began.
@@ -78,5 +79,5 @@ pub fn run(cli: &Cli, started: Instant) -> u8 {
 
 /// A line on standard error. Where that is closed or full there is nobody left to tell.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable(text));
 }

@@ -15,7 +15,7 @@ use nix::sys::stat::{SFlag, fstat, makedev};
 use nix::unistd::write;
 
 use crate::error::{Cause, Error, Kind, Result, Step};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use replacement::Replacement;
 
 /// Where the result goes.
@@ -81,9 +81,15 @@ impl Output {
         if kind.is_block_device() {
             return Err(Errno::ENOTSUP.into());
         }
+        let is_link = fs::symlink_metadata(path)?.is_symlink();
+        if is_link && !is_of_the_system(path) {
+            return Err(Errno::ELOOP.into());
+        }
+        let no_link = if is_link { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+        let no_terminal_of_ours = OFlag::O_NOCTTY;
+        let flags = (no_link | no_terminal_of_ours).bits();
         // A folder is refused here.
-        let no_terminal_of_ours = OFlag::O_NOCTTY.bits();
-        File::options().write(true).custom_flags(no_terminal_of_ours).open(path).map(Place::Open)
+        File::options().write(true).custom_flags(flags).open(path).map(Place::Open)
     }
 
     /// The folder in which a file is made and replaced, if one is.
@@ -187,7 +193,7 @@ impl Output {
 /// [`Kind::Other`] when standard output did not take all of it, without a message when its reader
 /// has left.
 pub(super) fn write_listing(text: &str) -> Result<()> {
-    write_all(io::stdout(), text.as_bytes()).map_err(|(_, errno)| match errno {
+    write_all(io::stdout(), printable(text).as_bytes()).map_err(|(_, errno)| match errno {
         Errno::EPIPE => refused(errno, QUIET),
         _ => refused(errno, "write it elsewhere"),
     })
@@ -212,6 +218,13 @@ fn whats_there(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
+/// Whether the name is one that only root and the kernel give: in /dev itself, such as /dev/log, or in /proc,
+/// where /dev/fd leads.
+fn is_of_the_system(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
+}
+
 fn is_same(there: &Metadata, fd: BorrowedFd<'_>) -> bool {
     fstat(fd).is_ok_and(|open| (open.st_dev, open.st_ino) == (there.dev(), there.ino()))
 }
@@ -228,6 +241,11 @@ fn unusable(name: &str, error: &io::Error) -> Error {
         object: name.to_owned(),
         cause: match errno {
             Errno::ENOTSUP => Cause::Text("it is a block device".to_owned()),
+            Errno::ELOOP => Cause::Explained(
+                errno,
+                "a symbolic link to a pipe or a device is followed in /dev and /proc only"
+                    .to_owned(),
+            ),
             _ => Cause::Errno(errno),
         },
         next: "give -o a file, new or old, in a folder that can be written to, or a pipe"

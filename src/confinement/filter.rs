@@ -27,9 +27,9 @@ use libc::{EPERM, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO};
 /// byte order (`include/uapi/linux/audit.h`). A 64-bit process can make calls of the 32-bit kind as well,
 /// where the same number is another call; all of these are refused.
 #[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: Option<u32> = Some(0x3e | 0x8000_0000 | 0x4000_0000);
+const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-const ARCHITECTURE: Option<u32> = Some(183 | 0x8000_0000 | 0x4000_0000);
+const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
 const ARCHITECTURE: Option<u32> = None;
 

@@ -37,7 +37,7 @@ use std::path::Path;
 
 use nix::sys::prctl::set_no_new_privs;
 
-use crate::process::{Capability, Status};
+use crate::process::{Capability, Status, exceeds_its_user};
 pub use capabilities::Capabilities;
 pub use filter::{Call, Filter, When};
 
@@ -61,6 +61,20 @@ pub struct Confinement {
     kept: nix::Result<Capabilities>,
     /// The number of instructions of the filter; `None` where there is none for the architecture.
     filter: nix::Result<Option<usize>>,
+}
+
+/// Does something as the user could who runs rlat, without the capabilities that its file may have: reading
+/// a file that is named on the command line. Afterwards they are in effect again.
+pub fn as_its_user<T>(act: impl FnOnce() -> T) -> T {
+    if !exceeds_its_user() {
+        return act();
+    }
+    let held = held().0;
+    // None of the two can be refused: what is permitted stays.
+    let _ = sys::set_capabilities(0, held);
+    let result = act();
+    let _ = sys::set_capabilities(held, held);
+    result
 }
 
 /// Gives up what the tasks do not need. `bpf_answers` asks the kernel something about a program by bpf(2),

@@ -42,7 +42,9 @@ pub use elf::is_32_bit;
 pub use io_counters::IoCounters;
 pub use launch::Launch;
 pub use namespace::PidNamespace;
-pub use privileges::{Capability, Lockdown, Privileges, SECCOMP_FILTER, unprivileged_bpf_disabled};
+pub use privileges::{
+    Capability, Lockdown, Privileges, SECCOMP_FILTER, exceeds_its_user, unprivileged_bpf_disabled,
+};
 pub use start_stopped::StartStopped;
 pub use stat::Stat;
 pub use status::Status;

@@ -21,6 +21,7 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
+use nix::unistd::geteuid;
 
 use super::Status;
 use crate::loader::sys::mount_detached;
@@ -227,6 +228,13 @@ impl Privileges {
             missing.join(" and ")
         )
     }
+}
+
+/// Whether this process is that of a user other than root, and has capabilities all the same: most likely its
+/// file has them, so that it may do what its user may not. False where it could not be told.
+pub fn exceeds_its_user() -> bool {
+    let effective = Status::read_own().ok().and_then(|status| status.effective);
+    !geteuid().is_root() && effective.is_some_and(|capabilities| capabilities != 0)
 }
 
 /// `kernel.unprivileged_bpf_disabled`, see [`Privileges`]; `None` where it cannot be read.

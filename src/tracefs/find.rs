@@ -10,11 +10,11 @@ use nix::errno::Errno;
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
 use super::mount_points;
-use super::refusal::{Refusal, refused_folder};
+use super::refusal::{Refusal, refused_copy, refused_folder};
 use crate::error::Result;
 use crate::escape::escape_path;
 use crate::loader::sys::mount_detached;
-use crate::process::Lockdown;
+use crate::process::{Lockdown, exceeds_its_user};
 
 /// Where tracefs is looked for first: its own mount point, and where debugfs mounts it.
 const CANONICAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -65,10 +65,15 @@ impl Tracefs {
     /// # Errors
     ///
     /// [`Kind::Permission`](crate::error::Kind::Permission) where it is there and may not be read,
-    /// or may not be mounted; [`Kind::Unsupported`](crate::error::Kind::Unsupported) where the kernel
+    /// or may not be mounted, and where rlat's file has capabilities and the given folder is no tracefs;
+    /// [`Kind::Unsupported`](crate::error::Kind::Unsupported) where the kernel
     /// has none, or the given folder is not one.
     pub fn open(explicit: Option<&Path>) -> Result<Self> {
         if let Some(folder) = explicit {
+            // Whatever it holds is read, and shown if it is not understood; see SECURITY.md.
+            if exceeds_its_user() && !is_tracefs(folder) {
+                return Err(refused_copy(folder));
+            }
             return match list_events(folder) {
                 Ok(()) => Ok(Self {
                     root: folder.to_owned(),

@@ -187,6 +187,20 @@ pub(super) fn locked_down(privileges: &Privileges) -> bool {
     privileges.lockdown == Some(Lockdown::Confidentiality)
 }
 
+/// A folder that rlat may read by the capabilities of its file, and its user perhaps not.
+pub(super) fn refused_copy(folder: &Path) -> Error {
+    Error {
+        kind: Kind::Permission,
+        step: Step::Tracefs,
+        object: escape_path(folder),
+        cause: Cause::Text(
+            "it is no mounted tracefs, and rlat has capabilities that its user does not have"
+                .to_owned(),
+        ),
+        next: "leave --tracefs out, or run rlat as root".to_owned(),
+    }
+}
+
 fn unforeseen(folder: &Path, errno: Errno) -> Error {
     let why = "its `events` folder cannot be read";
     error(Kind::Other, folder, errno, why, "name another tracefs with --tracefs DIR")
