@@ -222,7 +222,7 @@ impl Reader {
             }
             _ => {
                 let known = ".section, .func, .map, .license, .extern or .insn";
-                return Err((at, format!("expected {known}, found `{}`", beginning(&word))));
+                return Err((at, format!("expected {known}, found `{}`", beginning(word))));
             }
         }
         Ok(None)
