@@ -109,8 +109,8 @@ fn latest(args: &[&str]) -> u64 {
 }
 
 /// Sends it SIGTERM at a random moment. Returns whether there was a result; if not, then nothing at all.
-fn terminate_at_random(args: &[&str], random: &mut Random) -> bool {
-    let moment = Duration::from_micros(random.below(latest(args)));
+fn terminate_at_random(args: &[&str], latest: u64, random: &mut Random) -> bool {
+    let moment = Duration::from_micros(random.below(latest));
     let (mut child, stdout, stderr) = start(args);
     thread::sleep(moment);
     send(Signal::SIGTERM, child.id());
@@ -154,9 +154,13 @@ fn sigterm_at_any_moment_ends_it_and_leaves_nothing_behind() {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounted_before = mounts();
     let seed = seed();
+    let latest = ways.map(latest);
     let results: usize = thread::scope(|scope| {
         let many = |mut random: Random| {
-            let run = |run| terminate_at_random(ways[run as usize % ways.len()], &mut random);
+            let run = |run| {
+                let way = run as usize % ways.len();
+                terminate_at_random(ways[way], latest[way], &mut random)
+            };
             (0..RUNS).map(run).filter(|with_result| *with_result).count()
         };
         let threads: Vec<_> =
@@ -190,8 +194,9 @@ fn one_signal_gets_the_result_and_a_second_one_the_end() {
     Report::of(&stdout.rest());
 
     let mut random = Random(seed());
+    let latest = latest(&["-d", "0", &pid]);
     for _ in 0..20 {
-        let moment = Duration::from_micros(random.below(latest(&["-d", "0", &pid])));
+        let moment = Duration::from_micros(random.below(latest));
         let (mut child, stdout, stderr) = start(&["-d", "0", &pid]);
         thread::sleep(moment);
         for _ in 0..2 {
