@@ -121,6 +121,12 @@ fn measure_subject(
     measurement.open();
     meta.started = SystemTime::now();
     let opened = Instant::now();
+    // Before `ready`: what is done from then on is to be seen.
+    let mut looks = match command {
+        None => Looks::begin(subject, measured.clone(), &descriptors, false),
+        // It is not the command yet, but a stopped rlat.
+        Some(_) => Looks::none(),
+    };
     ready.tell();
     if makeshift && !args.verbose {
         say(&format!("rlat: note: {why}"));
@@ -129,11 +135,6 @@ fn measure_subject(
         print_notes(subject, &descriptors);
     }
     print_subject(args, subject, &descriptors);
-    let mut looks = match command {
-        None => Looks::begin(subject, measured.clone(), &descriptors, false),
-        // It is not the command yet, but a stopped rlat.
-        Some(_) => Looks::none(),
-    };
     verbose(format!("the window opened {} after the start", time(started.elapsed().as_nanos())));
     if let Some(command) = &mut command {
         command.start()?;

@@ -161,10 +161,9 @@ impl<'a> Emitter<'a> {
 
     /// The result in r1 is less than 0: an error, a restart code, or an address. Changes r1 to r3.
     pub(super) fn returned_less(&mut self, to_ok: Label, to_error: Label) {
-        let address = self.asm.label("address");
         let error = self.asm.label("error");
         let has_counter = self.asm.label("has_counter");
-        self.asm.jump_if(JumpOp::Slt, R1, LAST_ERROR, address).comment("an address, no error");
+        self.asm.jump_if(JumpOp::Slt, R1, LAST_ERROR, to_ok).comment("an address, no error");
         self.asm.jump_if(JumpOp::Sgt, R1, FIRST_RESTART_CODE, error);
         self.asm.jump_if(JumpOp::Slt, R1, LAST_RESTART_CODE, error);
         self.count(Counter::Restarted);
@@ -185,9 +184,6 @@ impl<'a> Emitter<'a> {
         self.asm.atomic(AtomicOp::Add, R2, ERRNOS_OFFSET, R1).comment("count it: that errno");
         self.count(Counter::ReturnedError);
         self.asm.jump(to_error);
-
-        self.asm.bind(address);
-        self.asm.jump(to_ok);
     }
 
     /// Puts the latency in r8 into the histogram: sum, extremes and buckets.
