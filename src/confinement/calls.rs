@@ -70,46 +70,56 @@ const NEW_FILE: i32 = O_CREAT | O_EXCL | O_NOFOLLOW;
 /// What newer C libraries ask instead of TCGETS (`include/uapi/asm-generic/ioctls.h`).
 const TCGETS2: u32 = 0x802C_542A;
 
-/// The commands of bpf(2) that read (`enum bpf_cmd`): `BPF_MAP_LOOKUP_ELEM`, `BPF_MAP_GET_NEXT_KEY` and
-/// `BPF_OBJ_GET_INFO_BY_FD`.
-const READING: [u32; 3] = [1, 4, 15];
+/// Allowed on some arguments.
+const SOMETIMES: &[Call] = &[
+    // The commands of bpf(2) that read (`enum bpf_cmd`): BPF_MAP_LOOKUP_ELEM, BPF_MAP_GET_NEXT_KEY and
+    // BPF_OBJ_GET_INFO_BY_FD.
+    call(libc::SYS_bpf, When::is(0, 1)),
+    call(libc::SYS_bpf, When::is(0, 4)),
+    call(libc::SYS_bpf, When::is(0, 15)),
+    call(libc::SYS_openat, When::without(2, WRITING as u32)),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_open, When::without(1, WRITING as u32)),
+    // Whether it is a terminal, and how large.
+    call(libc::SYS_ioctl, When::is(1, TCGETS as u32)),
+    call(libc::SYS_ioctl, When::is(1, TCGETS2)),
+    call(libc::SYS_ioctl, When::is(1, TIOCGWINSZ as u32)),
+    call(libc::SYS_mmap, When::without(2, PROT_EXEC as u32)),
+    call(libc::SYS_mprotect, When::without(2, PROT_EXEC as u32)),
+];
+
+/// To make a file, and to put it in the place of another one.
+const FILE: &[Call] = &[
+    call(libc::SYS_openat, When::with(2, NEW_FILE as u32)),
+    call(libc::SYS_fsync, When::Always),
+    call(libc::SYS_renameat, When::Always),
+    call(libc::SYS_renameat2, When::Always),
+    call(libc::SYS_unlinkat, When::Always),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_open, When::with(1, NEW_FILE as u32)),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_rename, When::Always),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_unlink, When::Always),
+];
+
+const fn call(number: i64, when: When) -> Call {
+    Call { number, when }
+}
 
 /// What the tasks, and all that comes without being asked for, need.
 pub(super) fn needed(tasks: Tasks<'_>) -> Vec<Call> {
-    let call = |number, when| Call { number, when };
-    let mut calls: Vec<Call> =
-        ALSO.iter().chain(ALWAYS).map(|number| call(*number, When::Always)).collect();
-    calls.extend([
-        call(libc::SYS_bpf, When::OneOf(0, READING.to_vec())),
-        call(libc::SYS_openat, When::Without(2, WRITING as u32)),
-        // Whether it is a terminal, and how large.
-        call(libc::SYS_ioctl, When::OneOf(1, vec![TCGETS as u32, TCGETS2, TIOCGWINSZ as u32])),
-        call(libc::SYS_mmap, When::Without(2, PROT_EXEC as u32)),
-        call(libc::SYS_mprotect, When::Without(2, PROT_EXEC as u32)),
-        // abort(3), which nothing here is to call.
-        call(libc::SYS_tgkill, When::OneOf(0, vec![std::process::id()])),
-        call(libc::SYS_tkill, When::OneOf(0, vec![std::process::id()])),
-    ]);
-    #[cfg(target_arch = "x86_64")]
-    calls.push(call(libc::SYS_open, When::Without(1, WRITING as u32)));
+    let mut calls = Vec::new();
+    calls.extend(ALSO.iter().chain(ALWAYS).map(|number| call(*number, When::Always)));
+    calls.extend_from_slice(SOMETIMES);
     if tasks.folder.is_some() {
-        calls.push(call(libc::SYS_openat, When::With(2, NEW_FILE as u32)));
-        calls.extend(
-            [libc::SYS_fsync, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_unlinkat]
-                .map(|number| call(number, When::Always)),
-        );
-        #[cfg(target_arch = "x86_64")]
-        calls.extend([
-            call(libc::SYS_open, When::With(1, NEW_FILE as u32)),
-            call(libc::SYS_rename, When::Always),
-            call(libc::SYS_unlink, When::Always),
-        ]);
+        calls.extend_from_slice(FILE);
     }
     if let Some(command) = tasks.command {
         calls.extend([
             call(libc::SYS_wait4, When::Always),
             call(libc::SYS_waitid, When::Always),
-            call(libc::SYS_kill, When::OneOf(0, vec![command])),
+            call(libc::SYS_kill, When::is(0, command)),
         ]);
     }
     calls

@@ -20,7 +20,9 @@
 //! safer answer to an attack; but if one call was forgotten in the list, on some kernel or with some C
 //! library, then what has been recorded would be lost with it. An error, rlat reports, or goes on without.
 
-use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use libc::{
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+};
 use libc::{EPERM, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO};
 
 /// Whose numbers of system calls the filter knows: `e_machine` of ELF files, with marks for 64 bits and the
@@ -39,7 +41,7 @@ const ARCH: u32 = 4;
 const ARGUMENTS: u32 = 16;
 
 /// A system call that is allowed, always or sometimes. One that is there twice is allowed if either fits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// `libc::SYS_...`
     pub number: i64,
@@ -47,18 +49,38 @@ pub struct Call {
     pub when: When,
 }
 
-/// On which arguments a call is allowed. Of the argument, counted from 0, the lower 32 bits are looked at: the
-/// kernel takes no more of an `int`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// On which arguments a call is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// On any.
     Always,
-    /// When the argument is one of these values.
-    OneOf(u32, Vec<u32>),
+    /// When one of them, counted from 0, has `value` in the bits of `mask`. Its lower 32 bits are looked at:
+    /// the kernel takes no more of an `int`.
+    Argument {
+        /// Which one.
+        index: u32,
+        /// The bits that matter.
+        mask: u32,
+        /// What they have to be.
+        value: u32,
+    },
+}
+
+impl When {
+    /// When the argument is this value.
+    pub const fn is(index: u32, value: u32) -> Self {
+        Self::Argument { index, mask: u32::MAX, value }
+    }
+
     /// When the argument has none of these bits.
-    Without(u32, u32),
+    pub const fn without(index: u32, bits: u32) -> Self {
+        Self::Argument { index, mask: bits, value: 0 }
+    }
+
     /// When the argument has all of these bits.
-    With(u32, u32),
+    pub const fn with(index: u32, bits: u32) -> Self {
+        Self::Argument { index, mask: bits, value: bits }
+    }
 }
 
 /// The instructions.
@@ -83,7 +105,7 @@ impl Filter {
         let mut instructions =
             vec![load(ARCH), jump(BPF_JEQ, ARCHITECTURE?, 1, 0), refuse(), load(NUMBER)];
         for call in calls {
-            allow(&mut instructions, call);
+            allow(&mut instructions, *call);
         }
         instructions.push(refuse());
         Some(Self { instructions })
@@ -100,41 +122,24 @@ impl Filter {
 /// ```text
 ///     if A == number ; else to the end of this
 ///     A = argument
-///     if A & bits ; then over the next one
+///     A &= mask
+///     if A == value ; else over the next one
 ///     return ALLOW
 ///     A = number
 /// ```
-fn allow(instructions: &mut Vec<sock_filter>, call: &Call) {
-    let (argument, test) = match &call.when {
-        When::Always => {
-            instructions
-                .extend([jump(BPF_JEQ, call.number as u32, 0, 1), return_(SECCOMP_RET_ALLOW)]);
-            return;
-        }
-        When::Without(argument, bits) => (*argument, vec![jump(BPF_JSET, *bits, 1, 0)]),
-        // Classic BPF has no "all of these bits": one after the other.
-        When::With(argument, bits) => {
-            let bits: Vec<u32> =
-                (0..32).map(|bit| 1 << bit).filter(|bit| bits & bit != 0).collect();
-            let left = |index: usize| (bits.len() - index) as u8;
-            let test =
-                bits.iter().enumerate().map(|(index, bit)| jump(BPF_JSET, *bit, 0, left(index)));
-            (*argument, test.collect())
-        }
-        When::OneOf(argument, values) => {
-            let left = |index: usize| (values.len() - index) as u8;
-            let last = values.len().saturating_sub(1);
-            let test = values.iter().enumerate().map(|(index, value)| {
-                jump(BPF_JEQ, *value, left(index) - 1, u8::from(index == last))
-            });
-            (*argument, test.collect())
-        }
-    };
-    let mut block = vec![load(ARGUMENTS + 8 * argument)];
-    block.extend(test);
-    block.extend([return_(SECCOMP_RET_ALLOW), load(NUMBER)]);
-    instructions.push(jump(BPF_JEQ, call.number as u32, 0, block.len() as u8));
-    instructions.append(&mut block);
+fn allow(instructions: &mut Vec<sock_filter>, call: Call) {
+    let is_it = |skip| jump(BPF_JEQ, call.number as u32, 0, skip);
+    match call.when {
+        When::Always => instructions.extend([is_it(1), return_(SECCOMP_RET_ALLOW)]),
+        When::Argument { index, mask, value } => instructions.extend([
+            is_it(5),
+            load(ARGUMENTS + 8 * index),
+            instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, mask),
+            jump(BPF_JEQ, value, 0, 1),
+            return_(SECCOMP_RET_ALLOW),
+            load(NUMBER),
+        ]),
+    }
 }
 
 /// A = the word at that place of the data.
@@ -185,7 +190,7 @@ mod tests {
                     a = u32::from_ne_bytes(data[place..place + 4].try_into().unwrap());
                 }
                 0x15 => next += skip(a == insn.k),
-                0x45 => next += skip(a & insn.k != 0),
+                0x54 => a &= insn.k,
                 0x06 => return insn.k,
                 code => panic!("no such instruction: {code:#x}"),
             }
@@ -204,11 +209,12 @@ mod tests {
         let call = |number, when| Call { number, when };
         Filter::new(&[
             call(1, When::Always),
-            call(2, When::OneOf(1, vec![5])),
-            call(3, When::OneOf(1, vec![5, 8, 1 << 31])),
-            call(4, When::Without(1, 0b110)),
-            call(5, When::With(1, 0b1100)),
-            call(4, When::With(1, 0b1100)),
+            call(2, When::is(1, 5)),
+            call(3, When::is(1, 5)),
+            call(3, When::is(1, 8)),
+            call(4, When::without(1, 0b110)),
+            call(5, When::with(1, 0b1100)),
+            call(4, When::with(1, 0b1100)),
             call(6, When::Always),
         ])
         .unwrap()
