@@ -19,7 +19,7 @@ struct RawTracepointOpenAttr {
 }
 
 /// Attaches a program to the raw tracepoint of that name, without perf and without tracefs; closing
-/// the descriptor detaches it. Linux 4.17. One of type [`ProgramType::TypedRawTracepoint`] was loaded for a
+/// the descriptor detaches it. Linux 4.17. One of type [`ProgramType::TypedRawTracepoint`](super::ProgramType::TypedRawTracepoint) was loaded for a
 /// tracepoint already, and takes no name.
 ///
 /// # Errors
