@@ -6,23 +6,57 @@ mod requirements;
 mod support;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
 use rlat::elf;
-use rlat::insn::{Endianness, Imm64, Insn, Module, decode_any, encode, helper_number};
+use rlat::insn::{Endianness, Imm64, Insn, Module, Operand, decode_any, encode, helper_number};
 
-use support::{Rlat, can_measure, workload_path};
-
-const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
+use support::{Folder, RLAT, Rlat, can_measure, workload_path};
 
 fn dump(arguments: &[&str]) -> Vec<u8> {
-    let output = Command::new(RLAT).arg("dump").args(arguments).output().unwrap();
+    dump_by(arguments).0
+}
+
+/// The same, and the number of the process that printed it.
+fn dump_by(arguments: &[&str]) -> (Vec<u8>, u32) {
+    let mut rlat = Command::new(RLAT);
+    rlat.arg("dump").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let rlat = rlat.spawn().unwrap();
+    let pid = rlat.id();
+    let output = rlat.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    output.stdout
+    (output.stdout, pid)
 }
 
 fn dumped_module(arguments: &[&str]) -> Module {
-    elf::read(&dump(&[&["--as", "elf"], arguments].concat())).unwrap().module
+    dumped_module_by(arguments).0
+}
+
+fn dumped_module_by(arguments: &[&str]) -> (Module, u32) {
+    let (bytes, pid) = dump_by(&[&["--as", "elf"], arguments].concat());
+    (elf::read(&bytes).unwrap().module, pid)
+}
+
+/// With --all, each program leaves the rlat out that made it: the one comparison of a process with that
+/// number becomes one with the number of another rlat.
+fn as_if_made_by(module: &mut Module, dumper: u32, measurer: u32) {
+    for section in &mut module.sections {
+        let mut changed = 0;
+        for (index, insn) in section.insns.iter_mut().enumerate() {
+            let is_about_process =
+                section.comments.get(&index).is_some_and(|said| said == "is it our process?");
+            if let Insn::JumpIf { src: Operand::Imm(id), .. } = insn
+                && is_about_process
+            {
+                assert_eq!(*id, dumper as i32, "{}, {index}", section.name);
+                *id = measurer as i32;
+                changed += 1;
+            }
+        }
+        assert_eq!(changed, 1, "{}", section.name);
+    }
 }
 
 /// What the kernel rewrites when it loads a program: which map a load is of, which becomes the map's
@@ -101,35 +135,92 @@ fn loaded(rlat: &mut Rlat, program: &str) -> Vec<Insn> {
     decode_any(&output.stdout, Endianness::NATIVE).unwrap()
 }
 
-/// Measures with the options, and compares each program that is dumped for them with the kernel's copy.
-fn kernel_has_what_is_dumped(options: &[&str]) {
-    if !can_measure() {
-        return;
+/// Measures with these arguments, and compares each program that is dumped for them with the kernel's copy.
+fn kernel_has_what_is_dumped(arguments: &[&str]) {
+    let (mut module, dumper) = dumped_module_by(arguments);
+    let mut rlat = Rlat::measure_with(&[&["-v"], arguments].concat());
+    if arguments.contains(&"--all") {
+        as_if_made_by(&mut module, dumper, rlat.pid());
     }
-    let pid = std::process::id().to_string();
-    let arguments = [options, &[&pid]].concat();
-    let module = dumped_module(&arguments);
-    let mut rlat = Rlat::measure_with(&[&["-v"], &arguments[..]].concat());
+    assert!(module.sections.len() >= 3, "{arguments:?}");
     for section in &module.sections {
         let name = &section.functions[0].1;
         assert_kernel_has(&section.insns, &loaded(&mut rlat, name));
     }
 }
 
+/// The same for some options and this process.
+fn kernel_has_what_is_dumped_for_this_process(options: &[&str]) {
+    let pid = std::process::id().to_string();
+    kernel_has_what_is_dumped(&[options, &[&pid]].concat());
+}
+
 #[test]
 fn the_kernel_has_what_is_dumped() {
-    kernel_has_what_is_dumped(&["--fd", "7"]);
+    if can_measure() {
+        kernel_has_what_is_dumped_for_this_process(&["--fd", "7"]);
+    }
 }
 
 #[test]
 fn the_kernel_has_what_is_dumped_for_raw_tracepoints() {
-    kernel_has_what_is_dumped(&["--attach", "raw", "--fd", "7"]);
+    if can_measure() {
+        kernel_has_what_is_dumped_for_this_process(&["--attach", "raw", "--fd", "7"]);
+    }
 }
 
 #[test]
 fn the_kernel_has_what_is_dumped_of_several_calls() {
-    kernel_has_what_is_dumped(&["-e", "read,write", "--linear", "0,100,10", "--ret", "ok"]);
-    kernel_has_what_is_dumped(&["--attach", "raw", "-e", "@read", "--unit", "ns"]);
+    if can_measure() {
+        let linear = ["-e", "read,write", "--linear", "0,100,10", "--ret", "ok"];
+        kernel_has_what_is_dumped_for_this_process(&linear);
+        let raw = ["--attach", "raw", "-e", "@read", "--unit", "ns"];
+        kernel_has_what_is_dumped_for_this_process(&raw);
+    }
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped_for_any_subject() {
+    if !can_measure() {
+        return;
+    }
+    let own = std::process::id().to_string();
+    let parent = std::os::unix::process::parent_id().to_string();
+    let thread = nix::unistd::gettid().to_string();
+    let both = format!("{own},{parent}");
+    for (attach, calls) in [("tracepoint", "read"), ("raw", "read,write")] {
+        for subject in [
+            &["-p", &both][..],
+            &["--tid", &thread],
+            &["--follow", &own],
+            &["--comm", "a_long_name_yes"],
+            &["--all"],
+        ] {
+            kernel_has_what_is_dumped(&[subject, &["--attach", attach, "-e", calls]].concat());
+        }
+    }
+}
+
+#[test]
+fn the_kernel_has_what_is_dumped_for_a_control_group() {
+    if !can_measure() {
+        return;
+    }
+    // Of our own, which only this thread sees and what it starts.
+    let folder = Folder::new("cgroup2");
+    let none = None::<&str>;
+    let mounted = unshare(CloneFlags::CLONE_NEWNS).and_then(|()| {
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+        mount(Some("cgroup2"), &folder.0, Some("cgroup2"), MsFlags::empty(), none)
+    });
+    if let Err(errno) = mounted {
+        requirements::skip(format!("no cgroup2 can be mounted here: {errno}"));
+        return;
+    }
+    for attach in ["tracepoint", "raw"] {
+        kernel_has_what_is_dumped(&["--cgroup", &folder.text(""), "--attach", attach]);
+    }
+    umount2(&folder.0, MntFlags::MNT_DETACH).unwrap();
 }
 
 #[test]

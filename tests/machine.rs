@@ -1,7 +1,7 @@
-//! Arithmetic and jumps, run in the kernel, against the same written in Rust.
+//! Arithmetic, jumps, loads, stores and atomic operations, run in the kernel, against the same written in Rust.
 //!
-//! Two words of memory hold the operands, a third one takes the result. The reference is what
-//! Documentation/bpf/standardization/instruction-set.rst says.
+//! Two words of memory hold the operands, a third one takes the result; what works on memory itself has a
+//! fourth one. The reference is what Documentation/bpf/standardization/instruction-set.rst says.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // All of this file is tests.
 
@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use rlat::insn::{
-    AluOp, Assembler, Insn, JumpOp, Operand, Program, Reg, SignedBits, SignedOp, Size, SwapBits,
-    SwapTo, Width, text,
+    AluOp, Assembler, AtomicOp, Insn, JumpOp, Operand, Program, Reg, SignedBits, SignedOp, Size,
+    SwapBits, SwapTo, Width, text,
 };
 use rlat::loader::sys::{ProgramType, prog_test_run};
 use rlat::loader::{LoadedProgram, load};
@@ -26,6 +26,8 @@ const PACKET: [u8; 14] = [0; 14];
 /// Pairs of operands for each operation on two registers, and immediates for the others.
 const PAIRS: usize = 200;
 const IMMEDIATES: usize = 12;
+/// The word of memory that loads, stores and atomic operations work on, in bytes from r6.
+const MEMORY: i16 = 24;
 
 /// One instruction between two words of memory and a third.
 struct InKernel<'a> {
@@ -66,7 +68,7 @@ impl<'a> InKernel<'a> {
 }
 
 fn words() -> MmapableArray {
-    MmapableArray::create("words", 3, 1).unwrap()
+    MmapableArray::create("words", 4, 1).unwrap()
 }
 
 /// Numbers of every length, and those around where something changes.
@@ -290,12 +292,16 @@ fn negation_and_byte_swaps() {
     }
 }
 
-/// Whether the kernel has the instructions that came with Linux 6.6.
 fn is_of_linux_6_6() -> bool {
+    is_at_least(6, 6)
+}
+
+/// Whether the kernel has the instructions that came with that version.
+fn is_at_least(major: u32, minor: u32) -> bool {
     let release = nix::sys::utsname::uname().unwrap().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
-    (number(), number()) >= (6, 6)
+    (number(), number()) >= (major, minor)
 }
 
 #[test]
@@ -389,6 +395,187 @@ fn jumps() {
                 for dst in samples(number(), IMMEDIATES).into_iter().chain(near) {
                     let wanted = expected(width, op, dst, wide);
                     assert_eq!(kernel.run(dst, 0), wanted, "{width:?} {op:?}, {dst:#x}, {imm}");
+                }
+            }
+        }
+    }
+}
+
+const SIZES: [Size; 4] = [Size::B, Size::H, Size::W, Size::DW];
+
+/// Some bytes of a word as the number that they are in memory.
+fn narrow(word: u64, size: Size, at: usize) -> u64 {
+    let bytes = &word.to_ne_bytes()[at..at + size.bytes()];
+    match size {
+        Size::B => u64::from(bytes[0]),
+        Size::H => u64::from(u16::from_ne_bytes(bytes.try_into().unwrap())),
+        Size::W => u64::from(u32::from_ne_bytes(bytes.try_into().unwrap())),
+        Size::DW => u64::from_ne_bytes(bytes.try_into().unwrap()),
+    }
+}
+
+/// The word with some of its bytes replaced by that number, cut to the size.
+fn with_narrow(word: u64, size: Size, at: usize, value: u64) -> u64 {
+    let mut bytes = word.to_ne_bytes();
+    let place = &mut bytes[at..at + size.bytes()];
+    match size {
+        Size::B => place.copy_from_slice(&(value as u8).to_ne_bytes()),
+        Size::H => place.copy_from_slice(&(value as u16).to_ne_bytes()),
+        Size::W => place.copy_from_slice(&(value as u32).to_ne_bytes()),
+        Size::DW => place.copy_from_slice(&value.to_ne_bytes()),
+    }
+    u64::from_ne_bytes(bytes)
+}
+
+/// The low bytes of a number, with copies of the sign above.
+fn sign_extended(value: u64, size: Size) -> u64 {
+    let unused = 64 - 8 * size.bytes() as u32;
+    ((value << unused) as i64 >> unused) as u64
+}
+
+/// Where a number of that size can stand in a word, in bytes.
+fn places(size: Size) -> impl Iterator<Item = usize> {
+    (0..8).step_by(size.bytes())
+}
+
+#[test]
+fn loads() {
+    if !requirements::bpf() {
+        return;
+    }
+    let words = words();
+    for size in SIZES {
+        for at in places(size) {
+            let (dst, base, off) = (Reg::R7, Reg::R6, MEMORY + at as i16);
+            let mut insns = vec![(Insn::Load { size, dst, base, off }, false)];
+            if size != Size::DW && is_of_linux_6_6() {
+                insns.push((Insn::LoadSigned { size, dst, base, off }, true));
+            }
+            if is_at_least(6, 15) {
+                insns.push((Insn::LoadAcquire { size, dst, base, off }, false));
+            }
+            for (insn, signed) in insns {
+                let kernel = InKernel::load(&words, |asm| {
+                    asm.store(Size::DW, Reg::R6, MEMORY, Reg::R7);
+                    asm.push(insn);
+                });
+                for word in samples(number(), PAIRS) {
+                    let loaded = narrow(word, size, at);
+                    let expected = if signed { sign_extended(loaded, size) } else { loaded };
+                    assert_eq!(kernel.run(word, 0), expected, "{insn} of {word:#x}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn stores() {
+    if !requirements::bpf() {
+        return;
+    }
+    let words = words();
+    let load = |insn: Insn| {
+        InKernel::load(&words, |asm| {
+            asm.store(Size::DW, Reg::R6, MEMORY, Reg::R7);
+            asm.push(insn);
+            asm.load(Size::DW, Reg::R7, Reg::R6, MEMORY);
+        })
+    };
+    for size in SIZES {
+        for at in places(size) {
+            let (base, off, src) = (Reg::R6, MEMORY + at as i16, Reg::R8);
+            let mut insns = vec![Insn::Store { size, base, off, src: src.into() }];
+            if is_at_least(6, 15) {
+                insns.push(Insn::StoreRelease { size, base, off, src });
+            }
+            for insn in insns {
+                let kernel = load(insn);
+                for (word, src) in samples((number(), number()), PAIRS) {
+                    let expected = with_narrow(word, size, at, src);
+                    assert_eq!(kernel.run(word, src), expected, "{insn} of {src:#x} to {word:#x}");
+                }
+            }
+            for imm in samples(number().prop_map(|n| n as i32), IMMEDIATES) {
+                let insn = Insn::Store { size, base, off, src: imm.into() };
+                let kernel = load(insn);
+                for word in samples(number(), IMMEDIATES) {
+                    let expected = with_narrow(word, size, at, i64::from(imm) as u64);
+                    assert_eq!(kernel.run(word, 0), expected, "{insn} to {word:#x}");
+                }
+            }
+        }
+    }
+}
+
+/// What is in memory afterwards.
+fn atomic(op: AtomicOp, old: u64, src: u64, comparand: u64) -> u64 {
+    match op {
+        AtomicOp::Add | AtomicOp::FetchAdd => old.wrapping_add(src),
+        AtomicOp::Or | AtomicOp::FetchOr => old | src,
+        AtomicOp::And | AtomicOp::FetchAnd => old & src,
+        AtomicOp::Xor | AtomicOp::FetchXor => old ^ src,
+        AtomicOp::Xchg => src,
+        AtomicOp::CmpXchg if old == comparand => src,
+        AtomicOp::CmpXchg => old,
+    }
+}
+
+#[test]
+fn atomic_operations() {
+    if !requirements::bpf() {
+        return;
+    }
+    let words = words();
+    for size in [Size::W, Size::DW] {
+        for op in AtomicOp::ALL.iter().copied() {
+            if op != AtomicOp::Add && !is_at_least(5, 12) {
+                continue;
+            }
+            let insn = Insn::Atomic { op, size, base: Reg::R6, off: MEMORY, src: Reg::R8 };
+            // Only a comparison looks at r0: with what is there, it succeeds, and with the other
+            // operand mostly not.
+            for comparand in [Reg::R7, Reg::R8] {
+                let run_then = |then: &dyn Fn(&mut Assembler)| {
+                    InKernel::load(&words, |asm| {
+                        asm.store(Size::DW, Reg::R6, MEMORY, Reg::R7);
+                        asm.mov(Reg::R0, comparand);
+                        asm.push(insn);
+                        then(asm);
+                    })
+                };
+                let memory = run_then(&|asm| {
+                    asm.load(Size::DW, Reg::R7, Reg::R6, MEMORY);
+                });
+                let src_after = run_then(&|asm| {
+                    asm.mov(Reg::R7, Reg::R8);
+                });
+                let r0_after = run_then(&|asm| {
+                    asm.mov(Reg::R7, Reg::R0);
+                });
+                let pairs = prop_oneof![
+                    4 => (number(), number()),
+                    1 => number().prop_map(|n| (n, n ^ 1 << 40)),
+                ];
+                for (word, src) in samples(pairs, PAIRS) {
+                    let told = format!("{insn} with {word:#x}, {src:#x}, r0 = {comparand}");
+                    let r0 = if comparand == Reg::R7 { word } else { src };
+                    let cut = |n: u64| if size == Size::W { n & 0xffff_ffff } else { n };
+                    let old = narrow(word, size, 0);
+                    let new = atomic(op, old, cut(src), cut(r0));
+                    assert_eq!(memory.run(word, src), with_narrow(word, size, 0, new), "{told}");
+                    let fetches = !matches!(
+                        op,
+                        AtomicOp::Add
+                            | AtomicOp::Or
+                            | AtomicOp::And
+                            | AtomicOp::Xor
+                            | AtomicOp::CmpXchg
+                    );
+                    let expected = if fetches { old } else { src };
+                    assert_eq!(src_after.run(word, src), expected, "{told}: {}", Reg::R8);
+                    let expected = if op == AtomicOp::CmpXchg { old } else { r0 };
+                    assert_eq!(r0_after.run(word, src), expected, "{told}: {}", Reg::R0);
                 }
             }
         }
