@@ -1,8 +1,15 @@
 //! Object files that others have compiled: what LLVM disassembles, we disassemble to the same text.
 //!
-//! Debian's packages have them as files, and most of its tools with BPF carry them inside of their
-//! executables. These are the differences that are known:
+//! Of Debian's packages these have some: libxdp1 as files; libbpf-tools and xdp-tools inside of their
+//! executables, as libbpf's skeletons. bpftrace has none, but writes one for each script of its package.
+//! bpftool and systemd could have skeletons: those of Debian 12 have none, systemd since it is built with
+//! `-BPF_FRAMEWORK`; they are looked through all the same. bpfcc-tools are C that is compiled when they
+//! run, and no package has the kernel's selftests.
 //!
+//! These are the differences that are known:
+//!
+//! - the load of a map by its number, as bpftrace has it, is `r1 = map[fd:2]` here, and `ld_pseudo r1, 1, 2`
+//!   there;
 //! - the call of a function of the same program is `call pc+3` here, and `call 3` there;
 //! - `w2 = xchg32_32(...)` and `cmpxchg32_32` there: we leave out the first 32, since `w2` says it;
 //! - `lock *(u32 *)(r0 + 0) += w1`: where it names the registers of loads `r1`, it does so here, too;
@@ -14,26 +21,71 @@
 mod requirements;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use rlat::elf;
-use rlat::insn::{AtomicOp, Endianness, Insn, Module, Size, decode_any, text};
+use rlat::insn::{AtomicOp, Endianness, Imm64, Insn, Module, Size, decode_any, text};
 
 /// The packages with object files, beside those that only have executables with some inside.
 const PACKAGES: [&str; 5] = ["libbpf-tools", "xdp-tools", "libxdp1", "bpftool", "systemd"];
 
-/// Every object file for BPF that is a file of these packages, or inside of one.
-fn objects() -> Vec<(String, Vec<u8>)> {
+/// An object file, and where it comes from.
+type Named = (String, Vec<u8>);
+
+/// Every object file that there is here.
+fn objects() -> &'static [Named] {
+    static FOUND: OnceLock<Vec<Named>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let mut found = Vec::new();
+        for package in PACKAGES {
+            let objects = objects_of(package);
+            println!("{} objects of {package}", objects.len());
+            found.extend(objects);
+        }
+        let objects = compiled_by_bpftrace();
+        println!("{} objects by bpftrace", objects.len());
+        found.extend(objects);
+        found
+    })
+}
+
+/// The files of a package, if it is installed.
+fn files_of(package: &str) -> Vec<String> {
+    let Ok(list) = Command::new("dpkg").args(["-L", package]).output() else { return Vec::new() };
+    let list = String::from_utf8(list.stdout).unwrap();
+    let is_file = |file: &&str| fs::symlink_metadata(file).is_ok_and(|there| there.is_file());
+    list.lines().filter(is_file).map(str::to_owned).collect()
+}
+
+/// Every object file for BPF that is a file of the package, or inside of one.
+fn objects_of(package: &str) -> Vec<Named> {
     let mut found = Vec::new();
-    for package in PACKAGES {
-        let Ok(list) = Command::new("dpkg").args(["-L", package]).output() else { continue };
-        for file in String::from_utf8(list.stdout).unwrap().lines() {
-            let is_file = std::fs::symlink_metadata(file).is_ok_and(|there| there.is_file());
-            let Some(bytes) = is_file.then(|| std::fs::read(file).ok()).flatten() else { continue };
-            for (number, object) in embedded(&bytes).into_iter().enumerate() {
-                found.push((format!("{file} {number}"), object.to_vec()));
-            }
+    for file in files_of(package) {
+        let Ok(bytes) = fs::read(&file) else { continue };
+        for (number, object) in embedded(&bytes).into_iter().enumerate() {
+            found.push((format!("{file} {number}"), object.to_vec()));
+        }
+    }
+    found
+}
+
+/// What bpftrace makes of the scripts in its package, without loading it. Some ask for what this kernel
+/// does not have, or for headers that are not installed.
+fn compiled_by_bpftrace() -> Vec<Named> {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bpftrace.o");
+    // It looks for tracepoints in tracefs: in one that only it sees, wherever one is mounted or not.
+    let command = "mount -t tracefs t /sys/kernel/tracing && exec bpftrace --emit-elf \"$@\"";
+    let mut found = Vec::new();
+    for script in files_of("bpftrace").into_iter().filter(|file| file.ends_with(".bt")) {
+        let _ = fs::remove_file(&file);
+        let mut bpftrace = Command::new("unshare");
+        bpftrace.args(["-m", "sh", "-c", command, "sh"]).arg(&file).arg(&script);
+        let _ = bpftrace.output();
+        if let Ok(bytes) = fs::read(&file) {
+            found.push((script, bytes));
         }
     }
     found
@@ -89,6 +141,7 @@ fn llvm_objdump(object: &Path) -> Listings {
 /// Our text in llvm-objdump's words.
 fn in_its_words(insn: &Insn) -> String {
     match insn {
+        Insn::LoadImm64 { dst, value: Imm64::MapFd(fd) } => format!("ld_pseudo\t{dst}, 1, {fd}"),
         Insn::CallLocal { off } => format!("call {off}"),
         Insn::Atomic { op: AtomicOp::Add, size: Size::W, src, .. } => {
             insn.to_string().replace(&format!("w{}", src.number()), &src.to_string())
@@ -113,8 +166,8 @@ fn what_others_compiled_reads_the_same() {
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign.o");
     let (mut compared, mut unknown) = (0, 0);
-    for (name, bytes) in &objects {
-        std::fs::write(&file, bytes).unwrap();
+    for (name, bytes) in objects {
+        fs::write(&file, bytes).unwrap();
         let theirs = llvm_objdump(&file);
         let sections = code(bytes);
         assert_eq!(
@@ -165,7 +218,7 @@ fn what_others_compiled_is_read_and_its_text_too() {
         requirements::skip("there are no object files: install Debian's package libbpf-tools");
         return;
     }
-    for (name, bytes) in &objects {
+    for (name, bytes) in objects {
         let object = elf::read(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         let written = text::write(&object.module);
         let parsed = text::parse(&written).unwrap_or_else(|error| panic!("{name}: {error}"));
