@@ -79,7 +79,10 @@ fn compiled_by_bpftrace() -> Vec<Named> {
     // It looks for tracepoints in tracefs: in one that only it sees, wherever one is mounted or not.
     let command = "mount -t tracefs t /sys/kernel/tracing && exec bpftrace --emit-elf \"$@\"";
     let mut found = Vec::new();
-    for script in files_of("bpftrace").into_iter().filter(|file| file.ends_with(".bt")) {
+    for script in files_of("bpftrace")
+        .into_iter()
+        .filter(|file| Path::new(file).extension().is_some_and(|extension| extension == "bt"))
+    {
         let _ = fs::remove_file(&file);
         let mut bpftrace = Command::new("unshare");
         bpftrace.args(["-m", "sh", "-c", command, "sh"]).arg(&file).arg(&script);

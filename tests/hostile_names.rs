@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // All of this file is tests.
 
+mod meta;
 mod requirements;
 mod support;
 
@@ -19,7 +20,9 @@ use proptest::prelude::*;
 use rlat::histogram::{Histogram, Unit};
 use rlat::latency::{Call, ClosedBy, Elapsed, InFlight, Ledger, Outcome};
 use rlat::process::{Activity, activity, thread_name};
-use rlat::report::{View, csv, text};
+use rlat::report::meta::{Measured, Whom};
+use rlat::report::{View, csv, json, text};
+use serde_json::Value;
 use support::{RLAT, can_measure, until};
 
 /// Each fits into a thread's name, which has 15 bytes, at least with its beginning.
@@ -120,7 +123,7 @@ fn measured_in_every_format(name: &[u8]) {
     }
     let json = hostile.rlat(&["-d", "100ms", "-i", "100ms", "-f", "json"]);
     for line in assert_printable(&json.stdout, name).lines() {
-        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let value: Value = serde_json::from_str(line).unwrap();
         let kind = value["type"].as_str().unwrap();
         if kind == "inflight" {
             let thread = value["data"]["thread"].as_str().unwrap();
@@ -240,5 +243,68 @@ proptest! {
             csv::measurement(&hostile, View::default()),
             csv::measurement(&plain, View::default())
         );
+    }
+
+    /// Every text that the JSON result has from elsewhere comes back from it as it was, and bytes that are
+    /// no text by their hexadecimal digits.
+    #[test]
+    fn names_come_back_from_json(
+        names: [String; 6], argument: Vec<u8>, arguments: Vec<Vec<u8>>,
+    ) {
+        let [thread, target, process, subject, note, call] = names;
+        let mut outcome = outcome(thread.clone(), target.clone());
+        outcome.calls[0].syscall.clone_from(&call);
+        let mut meta = meta::meta();
+        meta.syscalls = vec![call.clone()];
+        meta.subject = Whom::Named(subject.clone());
+        meta.note = Some(note.clone());
+        meta.command_line.clone_from(&arguments);
+        meta.targets = vec![Measured {
+            pid: 1,
+            tid: None,
+            name: process.clone(),
+            command_line: vec![argument.clone()],
+            threads: 1,
+        }];
+        let text = json::measurement(&meta, &outcome, View::default());
+        assert_printable(text.as_bytes(), b"");
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let data = |kind: &str| {
+            &lines.iter().find(|line| line["type"] == kind).expect("each is there")["data"]
+        };
+        let meta = data("meta");
+        prop_assert_eq!(&meta["syscalls"][0], &call);
+        prop_assert_eq!(&meta["subject"]["name"], &subject);
+        prop_assert_eq!(&meta["note"], &note);
+        prop_assert_eq!(&meta["targets"][0]["name"], &process);
+        prop_assert_eq!(arguments_in(meta), arguments);
+        prop_assert_eq!(arguments_in(&meta["targets"][0]), [argument]);
+        prop_assert_eq!(&data("inflight")["thread"], &thread);
+        prop_assert_eq!(&data("inflight")["target"], &target);
+        for kind in ["summary", "ledger", "inflight"] {
+            prop_assert_eq!(&data(kind)["syscall"], &call);
+        }
+        let map = data("map").as_object().unwrap();
+        prop_assert_eq!(map.len(), 1);
+    }
+}
+
+/// Arguments as their reader gets them: the text, or where it is not whole, the bytes.
+fn arguments_in(data: &Value) -> Vec<Vec<u8>> {
+    let strings = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    match data.get("command_line_hex") {
+        None | Some(Value::Null) => {
+            strings(&data["command_line"]).into_iter().map(String::into_bytes).collect()
+        }
+        Some(hex) => strings(hex)
+            .iter()
+            .map(|hex| {
+                let digits = hex.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
+                digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect()
+            })
+            .collect(),
     }
 }
