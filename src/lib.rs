@@ -14,12 +14,14 @@
 //!
 //! | room | chapters of the book |
 //! |---|---|
-//! | [`insn`] | `docs/01-instruction.md`, eight bytes by hand; `docs/06-log2.md`, a bucket without a loop |
+//! | [`insn`] | `docs/01-instruction.md`, eight bytes by hand |
+//! | [`histogram`] | `docs/06-log2.md`, a bucket without a loop |
 //! | [`maps`] | `docs/03-maps.md` |
 //! | [`loader`] | `docs/02-return-0.md`, from bytes to attached |
 //! | [`verifier`] | `docs/07-verifier.md`, how it thinks; `docs/07-rejections.md`, what it refuses |
 //! | [`tracefs`] | `docs/04-tracepoints.md`, ids and formats |
-//! | [`latency`] | `docs/05-pairing.md`, entry and exit, and all the ways to lose a call; chapter 8, `docs/cost.md` |
+//! | [`latency`] | `docs/05-pairing.md`, entry and exit, and all the ways to lose a call |
+//! | [`calibration`] | chapter 8, `docs/cost.md`: what it costs |
 //! | [`process`] | `docs/09-namespaces.md`, where PIDs come from |
 //! | [`elf`], [`btf`] | `docs/10-elf-and-btf.md` |
 //!

@@ -19,8 +19,9 @@ struct RawTracepointOpenAttr {
 }
 
 /// Attaches a program to the raw tracepoint of that name, without perf and without tracefs; closing
-/// the descriptor detaches it. Linux 4.17. One of type [`ProgramType::TypedRawTracepoint`](super::ProgramType::TypedRawTracepoint) was loaded for a
-/// tracepoint already, and takes no name.
+/// the descriptor detaches it. Linux 4.17. One of type
+/// [`TypedRawTracepoint`](super::ProgramType::TypedRawTracepoint) was loaded for a tracepoint already, and takes
+/// no name.
 ///
 /// # Errors
 /// `ENOENT` when there is no such tracepoint; `EINVAL` when the program's type does not fit, when it
