@@ -7,14 +7,13 @@ mod requirements;
 mod schema;
 mod support;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, pipe};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use documented::assert_documented;
@@ -22,37 +21,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
-use support::{Ended, RLAT, Report, Rlat, Workload, can_measure, rlat};
-
-/// A new folder, which goes away with all that is in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("rlat-test-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn names(&self) -> Vec<OsString> {
-        let mut names: Vec<_> =
-            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use support::{Ended, Folder, RLAT, Report, Rlat, Workload, can_measure, rlat};
 
 /// A workload that makes 1,000 calls when it is told to.
 fn target() -> Workload {
@@ -164,7 +133,7 @@ fn any_name_gives_lines_that_are_whole() {
     if !can_measure() {
         return;
     }
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let program = folder.path(OsStr::from_bytes(b"a\n\xff\"\x1b[31m"));
     fs::copy("/bin/sleep", &program).unwrap();
     let mut sleep = Command::new(&program).arg("1000").spawn().unwrap();
@@ -187,7 +156,7 @@ fn a_file_is_replaced_as_a_whole() {
         return;
     }
     let mut target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let path = folder.path("a result.jsonl");
     fs::write(&path, "old").unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
@@ -219,7 +188,7 @@ fn a_new_file_is_no_more_open_than_0644() {
         return;
     }
     let target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let path = folder.path(OsStr::from_bytes(b"new\n\xff"));
     let command = r#"umask 0; exec "$0" -d 1ms -o "$1" "$2""#;
     let output = Command::new("sh")
@@ -239,7 +208,7 @@ fn a_symbolic_link_is_replaced_and_not_what_it_leads_to() {
         return;
     }
     let mut target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     fs::write(folder.path("precious"), "old").unwrap();
     for leads_to in ["precious", "nothing"] {
         let link = folder.path("link");
@@ -258,7 +227,7 @@ fn a_symbolic_link_is_replaced_and_not_what_it_leads_to() {
 /// Somebody may have put it there, so that root writes to what they want, or waits for them.
 #[test]
 fn a_symbolic_link_to_a_pipe_or_a_device_is_refused() {
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let fifo = folder.path("fifo");
     mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
     for leads_to in [Path::new("/dev/null"), &fifo] {
@@ -279,7 +248,7 @@ fn a_path_that_cannot_be_written_to_is_refused_at_once() {
         return;
     }
     let target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let file = folder.path("file");
     fs::write(&file, "old").unwrap();
     let too_long = folder.path("x".repeat(300));
@@ -311,7 +280,7 @@ fn a_folder_without_the_right_to_write_is_refused_at_once() {
         return;
     }
     let target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o555)).unwrap();
     // Root may do everything only by this capability.
     let output = Command::new("setpriv")
@@ -333,7 +302,7 @@ fn on_a_full_disk_the_result_goes_to_standard_error_and_the_old_file_stays() {
         return;
     }
     let target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let script = r#"mount -t tmpfs -o size=8k tmpfs "$1" && cd "$1" || exit 99
         echo old >file; cat /dev/zero >rest 2>/dev/null
         "$0" -d 1ms -o file "$2"; code=$?
@@ -383,7 +352,7 @@ fn the_names_of_standard_output_and_error_mean_just_them() {
     assert_eq!(Report::of(&ended.stderr).ledger.entered, 1000, "{ended:#?}");
 
     // A regular file is not replaced under that name, but written where it is.
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let path = folder.path("file");
     let mut command = with_options(&["-o", "/dev/stdout"], &target);
     let mut rlat = Rlat::spawn(command.stdout(File::create(&path).unwrap()));
@@ -400,7 +369,7 @@ fn a_pipe_with_a_name_is_written_to() {
         return;
     }
     let mut target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let fifo = folder.path("fifo");
     mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
     let options: [&OsStr; 2] = ["-o".as_ref(), fifo.as_ref()];
@@ -433,7 +402,7 @@ fn waiting_for_a_reader_ends_at_the_first_interrupt() {
         return;
     }
     let target = target();
-    let folder = Folder::new();
+    let folder = Folder::new("output");
     let fifo = folder.path("fifo");
     mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
     let rlat = Rlat::spawn(&mut with_options(&[OsStr::new("-o"), fifo.as_ref()], &target));

@@ -97,7 +97,9 @@ fn emit_scope(asm: &mut Assembler, scope: &Scope, ids: Ids, out: Label) {
             let not_own = asm.label("not_own");
             emit_is_member(asm, &[*own], Which::Process, ids, out, not_own);
             asm.bind(not_own);
-            emit_initial_ids(asm, ids);
+            if own.namespace != PidNamespace::Initial {
+                emit_initial_ids(asm, ids);
+            }
         }
     }
 }
