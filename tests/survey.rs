@@ -11,7 +11,10 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use rlat::process::{Activity, activity};
-use support::{Ended, Hogs, Lines, Rlat, Workload, can_measure, rlat, send, until, workload_path};
+use support::{
+    Ended, Hogs, Lines, Rlat, Workload, can_measure, rlat, send, strace_counts, until,
+    workload_path,
+};
 
 /// What a survey printed, taken apart; it adds up.
 struct Survey {
@@ -204,20 +207,6 @@ fn several_processes_are_surveyed_as_one() {
     let survey = interrupt(rlat);
     assert_eq!(survey.calls("getppid"), 210, "{survey}");
     assert_eq!(survey.lines("in flight: ").len(), 2, "{survey}");
-}
-
-/// The calls column and the errors column of `strace -c`.
-fn strace_counts(text: &str) -> BTreeMap<String, (u64, u64)> {
-    text.lines()
-        .skip_while(|line| !line.starts_with("------"))
-        .skip(1)
-        .take_while(|line| !line.starts_with("------"))
-        .map(|line| {
-            let cells: Vec<&str> = line.split_ascii_whitespace().collect();
-            let errors = if cells.len() == 6 { cells[4].parse().unwrap() } else { 0 };
-            (cells[cells.len() - 1].to_owned(), (cells[3].parse().unwrap(), errors))
-        })
-        .collect()
 }
 
 /// Surveys the program while `strace -c -w -f` counts its calls.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
-use support::{Ended, Rlat, can_measure, rlat};
+use support::{Ended, Rlat, can_measure, rlat, strace_counts};
 
 /// A shell that starts three programs, and ends with status 7.
 const STARTS_THREE: &str = "for i in 1 2 3; do \
@@ -46,16 +46,7 @@ fn strace(command: &[&str]) -> Counts {
     strace.stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
     let text = fs::read_to_string(&table).unwrap();
     fs::remove_file(&table).unwrap();
-    text.lines()
-        .skip_while(|line| !line.starts_with("------"))
-        .skip(1)
-        .take_while(|line| !line.starts_with("------"))
-        .map(|line| {
-            let cells: Vec<&str> = line.split_ascii_whitespace().collect();
-            let errors = if cells.len() == 6 { cells[4].parse().unwrap() } else { 0 };
-            (cells[cells.len() - 1].to_owned(), (cells[3].parse().unwrap(), errors))
-        })
-        .collect()
+    strace_counts(&text)
 }
 
 /// What rlat's process calls before it is the command is taken out.

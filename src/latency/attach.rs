@@ -67,14 +67,16 @@ pub fn choose(choice: AttachChoice, needs: Needs<'_>) -> Result<Chosen> {
 }
 
 fn automatic(needs: Needs<'_>) -> Result<Chosen> {
+    // What the user named is to be used, or not at all.
+    let needs_tracefs = needs.tracefs.is_some() || needs.follow;
+    let without_tracefs = |error: Error| {
+        let reason = format!("there is no tracefs to use: {}", error.cause);
+        raw(needs, reason).map(Chosen::into_makeshift)
+    };
     let tracefs = match Tracefs::open(needs.tracefs) {
         Ok(tracefs) => tracefs,
-        // What the user named is to be used, or not at all.
-        Err(error) if needs.tracefs.is_some() || needs.follow => return Err(error),
-        Err(error) => {
-            let reason = format!("there is no tracefs to use: {}", error.cause);
-            return raw(needs, reason).map(Chosen::into_makeshift);
-        }
+        Err(error) if needs_tracefs => return Err(error),
+        Err(error) => return without_tracefs(error),
     };
     if !tracefs.has_category("syscalls") {
         let reason = "there are no tracepoints of single calls (CONFIG_FTRACE_SYSCALLS)";
@@ -83,11 +85,8 @@ fn automatic(needs: Needs<'_>) -> Result<Chosen> {
     let syscalls = match Syscall::find_all(&tracefs, needs.syscalls) {
         Ok(syscalls) => syscalls,
         // Its folders may be open to everybody, and its files to root alone.
-        Err(error)
-            if error.kind == Kind::Permission && needs.tracefs.is_none() && !needs.follow =>
-        {
-            let reason = format!("there is no tracefs to use: {}", error.cause);
-            return raw(needs, reason).map(Chosen::into_makeshift);
+        Err(error) if error.kind == Kind::Permission && !needs_tracefs => {
+            return without_tracefs(error);
         }
         Err(error) => return Err(error),
     };

@@ -10,6 +10,7 @@ mod measured;
 mod refusing;
 mod report;
 mod rlat;
+mod strace;
 
 use std::fs;
 use std::io;
@@ -28,6 +29,7 @@ pub(crate) use measured::{Workload, workload, workload_path};
 pub(crate) use refusing::{Call, behind_filter, refused, unprivileged, with_privileges};
 pub(crate) use report::{Ledger, Report};
 pub(crate) use rlat::{Ended, RLAT, Rlat, rlat};
+pub(crate) use strace::strace_counts;
 
 use crate::requirements;
 
