@@ -10,6 +10,7 @@ use std::fmt;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
+use rlat::loader::kernel_version;
 use rlat::process::{Activity, activity};
 use support::{
     Ended, Hogs, Lines, Rlat, Workload, can_measure, rlat, send, strace_counts, until,
@@ -115,6 +116,24 @@ fn wait_for_order(workload: &Workload) {
     });
 }
 
+/// A survey of one order. From Linux 7.2 on, whoever competes for a CPU can make the kernel skip a program, as
+/// docs/kernels.md tells: then once more.
+fn undisturbed() -> (Workload, Survey) {
+    for _ in 0..5 {
+        let mut workload = known_calls(1_000, 1);
+        let rlat = start_survey(workload.pid);
+        workload.carry_out();
+        wait_for_order(&workload);
+        rlat.send(Signal::SIGINT);
+        let ended = rlat.ended();
+        if kernel_version().unwrap() < (7, 2) || !ended.stdout.contains("missed runs") {
+            return (workload, finish(&ended));
+        }
+        eprintln!("disturbed: {}", ended.stdout);
+    }
+    panic!("the kernel skips programs again and again");
+}
+
 /// What tests/support/known_calls.rs makes at an order: calls and errors, but for what it does for
 /// the sake of orders and threads.
 fn expected(times: u64, threads: u64) -> BTreeMap<String, (u64, u64)> {
@@ -138,11 +157,7 @@ fn every_call_is_counted_by_its_name_and_none_by_another() {
     if !can_measure() {
         return;
     }
-    let mut workload = known_calls(1_000, 1);
-    let rlat = start_survey(workload.pid);
-    workload.carry_out();
-    wait_for_order(&workload);
-    let survey = interrupt(rlat);
+    let (workload, survey) = undisturbed();
     assert_eq!(survey.calls, expected(1_000, 1), "{survey}");
     assert_eq!(survey.in_ledger("in flight"), 1, "{survey}");
     // The order that it waited for had been asked for before.
