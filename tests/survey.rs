@@ -120,7 +120,7 @@ fn wait_for_order(workload: &Workload) {
 /// docs/kernels.md tells: then once more.
 fn undisturbed() -> (Workload, Survey) {
     for _ in 0..5 {
-        let mut workload = known_calls(1_000, 1);
+        let mut workload = known_calls(300, 1);
         let rlat = start_survey(workload.pid);
         workload.carry_out();
         wait_for_order(&workload);
@@ -158,7 +158,7 @@ fn every_call_is_counted_by_its_name_and_none_by_another() {
         return;
     }
     let (workload, survey) = undisturbed();
-    assert_eq!(survey.calls, expected(1_000, 1), "{survey}");
+    assert_eq!(survey.calls, expected(300, 1), "{survey}");
     assert_eq!(survey.in_ledger("in flight"), 1, "{survey}");
     // The order that it waited for had been asked for before.
     assert!(survey.text.contains("note: 1 call in flight already when the window"), "{survey}");

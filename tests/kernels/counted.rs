@@ -60,7 +60,10 @@ fn calls_on_each_cpu_are_counted() {
         return;
     }
     let mut workload = Workload::start(["reads", "200", "1"]);
-    for cpu in allowed() {
+    let cpus = allowed();
+    // Of many the first two and the last two.
+    let some = cpus.iter().take(2).chain(cpus.iter().skip(2.max(cpus.len().saturating_sub(2))));
+    for &cpu in some {
         pin(workload.pid, cpu);
         for option in ["--attach=tracepoint", "--attach=raw"] {
             is_exact(&mut workload, &[option], 200);
