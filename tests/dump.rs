@@ -5,6 +5,8 @@
 mod requirements;
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -126,26 +128,38 @@ fn assert_kernel_has(ours: &[Insn], translated: &[Insn]) {
     }
 }
 
-/// A program of a running measurement as the kernel has it.
-fn loaded(rlat: &mut Rlat, program: &str) -> Vec<Insn> {
-    let said = rlat.said(&format!("program {program}: id "));
-    let id = said.split(',').next().unwrap();
-    let output = Command::new(workload_path()).args(["translated", id]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    decode_any(&output.stdout, Endianness::NATIVE).unwrap()
+/// The programs of a running measurement by their names, as the kernel has them.
+fn loaded(rlat: &Rlat) -> BTreeMap<String, Vec<Insn>> {
+    let descriptors = fs::read_dir(format!("/proc/{}/fdinfo", rlat.pid())).unwrap();
+    let ids: BTreeSet<String> = descriptors
+        .filter_map(|file| fs::read_to_string(file.unwrap().path()).ok())
+        .filter_map(|info| {
+            Some(info.lines().find_map(|line| line.strip_prefix("prog_id:"))?.trim().to_owned())
+        })
+        .collect();
+    let translated = |id: String| {
+        let output = Command::new(workload_path()).args(["translated", &id]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let end = output.stdout.iter().position(|byte| *byte == b'\n').unwrap();
+        let (name, code) = output.stdout.split_at(end);
+        let insns = decode_any(&code[1..], Endianness::NATIVE).unwrap();
+        (String::from_utf8(name.to_vec()).unwrap(), insns)
+    };
+    ids.into_iter().map(translated).collect()
 }
 
 /// Measures with these arguments, and compares each program that is dumped for them with the kernel's copy.
 fn kernel_has_what_is_dumped(arguments: &[&str]) {
     let (mut module, dumper) = dumped_module_by(arguments);
-    let mut rlat = Rlat::measure_with(&[&["-v"], arguments].concat());
+    let rlat = Rlat::measure_with(arguments);
     if arguments.contains(&"--all") {
         as_if_made_by(&mut module, dumper, rlat.pid());
     }
     assert!(module.sections.len() >= 3, "{arguments:?}");
+    let loaded = loaded(&rlat);
+    assert_eq!(loaded.len(), module.sections.len(), "{arguments:?}");
     for section in &module.sections {
-        let name = &section.functions[0].1;
-        assert_kernel_has(&section.insns, &loaded(&mut rlat, name));
+        assert_kernel_has(&section.insns, &loaded[&section.functions[0].1]);
     }
 }
 

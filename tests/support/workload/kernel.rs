@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // Three system calls; the tests themselves need none.
 
+use std::ffi::CStr;
 use std::fs;
 use std::mem::size_of;
 use std::thread;
@@ -109,8 +110,8 @@ pub(crate) fn program_ids() -> impl Iterator<Item = u32> {
     std::iter::successors(next(&0), next)
 }
 
-/// The instructions of a loaded program, as the kernel has rewritten them.
-pub(crate) fn translated(id: u32) -> Vec<u8> {
+/// The name of a loaded program, and its instructions as the kernel has rewritten them.
+pub(crate) fn translated(id: u32) -> (String, Vec<u8>) {
     const PROG_GET_FD_BY_ID: libc::c_int = 13;
     const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 
@@ -121,6 +122,8 @@ pub(crate) fn translated(id: u32) -> Vec<u8> {
         translated_bytes: u32,
         jited: u64,
         translated: u64,
+        between: [u64; 3],
+        name: [u8; 16],
     }
 
     /// Its part of `union bpf_attr`.
@@ -137,7 +140,7 @@ pub(crate) fn translated(id: u32) -> Vec<u8> {
         libc::syscall(libc::SYS_bpf, PROG_GET_FD_BY_ID, by_id.as_mut_ptr(), size_of_val(&by_id))
     });
     let fd = fd.unwrap() as u32;
-    let mut bytes = Vec::new();
+    let (mut name, mut bytes) = (String::new(), Vec::new());
     // Once to ask for their number, and once for them.
     for _ in 0..2 {
         let mut info = Info {
@@ -145,6 +148,8 @@ pub(crate) fn translated(id: u32) -> Vec<u8> {
             translated_bytes: bytes.len() as u32,
             jited: 0,
             translated: bytes.as_mut_ptr() as u64,
+            between: [0; 3],
+            name: [0; 16],
         };
         let info_at = (&raw mut info) as u64;
         let mut attr = Attr { fd, info_bytes: size_of::<Info>() as u32, info: info_at };
@@ -155,6 +160,7 @@ pub(crate) fn translated(id: u32) -> Vec<u8> {
         };
         Errno::result(result).unwrap();
         bytes.resize(info.translated_bytes as usize, 0);
+        name = CStr::from_bytes_until_nul(&info.name).unwrap().to_str().unwrap().to_owned();
     }
-    bytes
+    (name, bytes)
 }

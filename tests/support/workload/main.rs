@@ -25,7 +25,7 @@
 //! workload refuse CALL[:INDEX=VALUE] ERRNO COMMAND   starts COMMAND, to which system call CALL returns ERRNO,
 //!                                with VALUE as that argument or with any
 //! workload programs              lists the ids of all BPF programs in the kernel
-//! workload translated ID         writes the instructions of that one as the kernel has them
+//! workload translated ID         writes the name of that one, and its instructions as the kernel has them
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A failure here fails the test.
@@ -76,7 +76,9 @@ fn main() {
             panic!("{command}: {}", Command::new(command).args(args).exec());
         }
         ["translated", id] => {
-            io::stdout().write_all(&kernel::translated(number(id))).unwrap();
+            let (name, insns) = kernel::translated(number(id));
+            println!("{name}");
+            io::stdout().write_all(&insns).unwrap();
         }
         ["programs"] => kernel::program_ids().for_each(|id| println!("{id}")),
         _ => panic!("not known (perhaps to an old build: `cargo build --examples`): {args:?}"),
