@@ -265,7 +265,7 @@ fn bytes_in_hex_and_in_c_are_those_of_the_object_file() {
     let c = String::from_utf8(dump(&["--as", "c", &own])).unwrap();
     let main =
         format!("#include <stdio.h>\n{c}int main(void) {{ {} return 0; }}\n", writes.concat());
-    std::fs::write(&source, main).unwrap();
+    fs::write(&source, main).unwrap();
     let compiled = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
         .args([&program, &source])
@@ -325,13 +325,13 @@ fn no_privilege_is_needed_and_the_usual_offsets_are_said_to_be_those() {
     }
     // The file itself may stand where nobody else may look.
     let copy = Path::new("/tmp").join(format!("rlat-dump-{}", std::process::id()));
-    std::fs::copy(RLAT, &copy).unwrap();
+    fs::copy(RLAT, &copy).unwrap();
     let output = Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"])
         .arg(&copy)
         .args(["dump", "--all"])
         .output();
-    std::fs::remove_file(&copy).unwrap();
+    fs::remove_file(&copy).unwrap();
     let output = output.unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
