@@ -258,8 +258,8 @@ fn strace_counts_the_same_calls_of(threads: u64) {
     let mut survey = interrupt(rlat);
     send(Signal::SIGINT, strace.id());
     support::wait_for(&mut strace).unwrap();
-    let mut strace = strace_counts(&std::fs::read_to_string(&table).unwrap());
-    std::fs::remove_file(&table).unwrap();
+    let mut strace = strace_counts(&fs::read_to_string(&table).unwrap());
+    fs::remove_file(&table).unwrap();
 
     // These were in flight when the survey began, and strace saw them begin: one in each thread.
     assert_eq!(strace.remove("recvfrom"), Some((1, 0)), "{strace:#?}");
@@ -434,7 +434,7 @@ fn what_cannot_be_surveyed_is_refused_with_its_own_exit_code() {
 
 #[cfg(target_arch = "x86_64")]
 mod programs_of_32_bits {
-    use std::fs::Permissions;
+    use fs::Permissions;
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
@@ -468,8 +468,8 @@ mod programs_of_32_bits {
     /// Writes the program to a file that is not there yet, and makes sure that this kernel runs it.
     fn program(name: &str) -> Option<PathBuf> {
         let path = std::env::temp_dir().join(format!("rlat-{name}-{}", std::process::id()));
-        std::fs::write(&path, elf32()).unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        fs::write(&path, elf32()).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         match Command::new(&path).spawn() {
             Ok(mut child) => {
                 child.kill().unwrap();
@@ -477,7 +477,7 @@ mod programs_of_32_bits {
                 Some(path)
             }
             Err(error) => {
-                std::fs::remove_file(&path).unwrap();
+                fs::remove_file(&path).unwrap();
                 // Many kernels are built without, so that no test environment can require it.
                 eprintln!("skipped: this kernel runs no 32-bit programs: {error}");
                 None
@@ -492,7 +492,7 @@ mod programs_of_32_bits {
         let tried = rlat(["survey", "-d", "1", &child.id().to_string()]).output().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        std::fs::remove_file(&path).unwrap();
+        fs::remove_file(&path).unwrap();
         let said = String::from_utf8_lossy(&tried.stderr);
         assert_eq!(tried.status.code(), Some(4), "{said}");
         assert!(said.contains("it runs a 32-bit program"), "{said}");
@@ -513,7 +513,7 @@ mod programs_of_32_bits {
         let survey = interrupt(rlat);
         shell.kill().unwrap();
         shell.wait().unwrap();
-        std::fs::remove_file(&path).unwrap();
+        fs::remove_file(&path).unwrap();
         let warning = format!("WARNING: process {} has become a 32-bit program", shell.id());
         assert!(survey.text.contains(&warning), "{survey}");
     }
