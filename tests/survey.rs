@@ -434,7 +434,7 @@ fn what_cannot_be_surveyed_is_refused_with_its_own_exit_code() {
 
 #[cfg(target_arch = "x86_64")]
 mod programs_of_32_bits {
-    use fs::Permissions;
+    use std::fs::Permissions;
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;

@@ -140,7 +140,7 @@ pub(crate) fn translated(id: u32) -> (String, Vec<u8>) {
         libc::syscall(libc::SYS_bpf, PROG_GET_FD_BY_ID, by_id.as_mut_ptr(), size_of_val(&by_id))
     });
     let fd = fd.unwrap() as u32;
-    let (mut name, mut bytes) = (String::new(), Vec::new());
+    let (mut name, mut bytes) = ([0; 16], Vec::new());
     // Once to ask for their number, and once for them.
     for _ in 0..2 {
         let mut info = Info {
@@ -160,7 +160,8 @@ pub(crate) fn translated(id: u32) -> (String, Vec<u8>) {
         };
         Errno::result(result).unwrap();
         bytes.resize(info.translated_bytes as usize, 0);
-        name = CStr::from_bytes_until_nul(&info.name).unwrap().to_str().unwrap().to_owned();
+        name = info.name;
     }
-    (name, bytes)
+    let name = CStr::from_bytes_until_nul(&name).unwrap().to_str().unwrap();
+    (name.to_owned(), bytes)
 }
