@@ -28,6 +28,17 @@ const RLAT: &str = env!("CARGO_BIN_EXE_rlat");
 /// What a program says that is refused only without CAP_PERFMON.
 const CAP_BPF_ALONE: &str = "with CAP_BPF alone";
 
+/// What kernels say otherwise of an example: what it needs came later, or changes are not told in their logs.
+const OTHERWISE: [(&str, &str, &str); 7] = [
+    ("5.10", "callback_return", "unknown kind of load"),
+    ("6.1", "callback_return", "callback without its type"),
+    ("5.10", "may_sleep", "wrong helper for the type"),
+    ("5.10", "unknown_kernel_function", "reserved field"),
+    ("5.10", "packet_moved", "number used as a pointer"),
+    ("5.10", "use_after_release", "number used as a pointer"),
+    ("7.3", "unseen_end", "too many instructions"),
+];
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/verifier")
 }
@@ -102,13 +113,20 @@ impl Example {
         Some((errno, log.bytes))
     }
 
-    /// What is not understood about a refusal: the kind of mistake, or the instruction.
-    fn misunderstood(&self, refusal: &VerifierError) -> Option<String> {
+    /// The kind of mistake that it is for that kernel, and where it is, if it says so.
+    fn expected(&self, kernel: &str) -> (&str, Option<usize>) {
+        let otherwise =
+            OTHERWISE.iter().find(|(other, name, _)| (*other, *name) == (kernel, &self.name));
+        otherwise.map_or((&self.title, self.wrong), |(_, _, title)| (title, None))
+    }
+
+    /// What is not understood about a refusal of that kernel: the kind of mistake, or the instruction.
+    fn misunderstood(&self, kernel: &str, refusal: &VerifierError) -> Option<String> {
         let found = refusal.finding.as_ref().map(|finding| finding.name);
         let slot = refusal.fault.as_ref().map(|fault| fault.slot);
+        let (title, wrong) = self.expected(kernel);
         // Without a mark, it may or may not name one.
-        let right_slot = self.wrong.is_none() || slot == self.wrong;
-        let right = found == Some(self.title.as_str()) && right_slot;
+        let right = found == Some(title) && (wrong.is_none() || slot == wrong);
         (!right)
             .then(|| format!("{}: {found:?} at {slot:?}: {refusal}\n{}", self.name, refusal.log))
     }
@@ -198,9 +216,10 @@ fn this_kernel_refuses_each_and_rlat_says_why_and_where() {
         }
         assert_eq!(output.status.code(), Some(5), "{said}");
         assert!(stderr.is_empty(), "{said}");
-        assert!(stdout.contains(&format!("\n  {}: ", example.title)), "{said}");
+        let (title, wrong) = example.expected(&version());
+        assert!(stdout.contains(&format!("\n  {title}: ")), "{said}");
         assert!(stdout.contains("\n  what usually mends it: "), "{said}");
-        if let Some(slot) = example.wrong {
+        if let Some(slot) = wrong {
             let line = example.listing.get(slot).unwrap().line.unwrap();
             let marked = stdout.lines().find(|line| line.starts_with("  > ")).unwrap_or_default();
             assert!(marked.starts_with(&format!("  > {line:>4}  {slot:>4}  ")), "{said}");
@@ -225,9 +244,12 @@ fn logs_of_all_kernels_are_understood() {
         for example in &examples {
             let Ok(log) = fs::read(kernel.join(format!("{}.log", example.name))) else { continue };
             let refusal = VerifierError::read(Errno::EACCES, &example.listing, &log);
-            let kernel = kernel.file_name().unwrap().display();
-            wrong.extend(example.misunderstood(&refusal).map(|what| format!("{kernel}, {what}")));
-            assert!(refusal.statistics.is_some() || example.title == "bad map descriptor");
+            let kernel = kernel.file_name().unwrap().to_str().unwrap();
+            let what = example.misunderstood(kernel, &refusal);
+            wrong.extend(what.map(|what| format!("{kernel}, {what}")));
+            if refusal.statistics.is_none() && example.title != "bad map descriptor" {
+                wrong.push(format!("{kernel}, {}: no statistics\n{}", example.name, refusal.log));
+            }
             // Nothing is dropped.
             let log = String::from_utf8_lossy(&log).into_owned();
             let kept = log.lines().filter(|line| LogLine::read(line).kind != LineKind::Statistics);

@@ -170,7 +170,8 @@ fn was_pointer(reason: &str, known: &[Known]) -> Option<Place> {
     }
     let place = Place::Register(register.strip_prefix('R')?.parse().ok()?);
     let value = known.iter().find(|known| known.place == place)?.value.as_deref()?;
-    (value.starts_with("pkt") || value.contains("ref_obj_id=")).then_some(place)
+    let can_go = ["pkt", "ringbuf_mem", "sock"].iter().any(|kind| value.starts_with(kind));
+    (can_go || value.contains("ref_obj_id=")).then_some(place)
 }
 
 fn fault(listing: &Listing, slot: usize) -> Option<Fault> {

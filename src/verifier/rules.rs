@@ -59,7 +59,7 @@ const fn rule_when(
 
 /// All of them; rules of one name stand together.
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 99] = [
+pub(super) const RULES: [Rule; 106] = [
     // Registers.
     rule_when(When::AtExit, "no return value", "R0 !read_ok",
         "the program ends here, and r0, its result, was never set on this path",
@@ -156,6 +156,9 @@ pub(super) const RULES: [Rule; 99] = [
     rule("beyond the stack", "invalid stack access off={o} size={n}",
         "{n} bytes at offset {o} from the frame pointer are used, and the stack is the 512 bytes below it",
         "stay between r10 - 512 and r10; put what is larger into a map"),
+    rule("beyond the stack", "invalid indirect access to stack R{r} off={o} size={n}",
+        "the function uses {n} bytes at offset {o} from the frame pointer, and the stack is the 512 bytes below it",
+        "stay between r10 - 512 and r10; put what is larger into a map"),
     rule("uninitialised stack", "invalid read from stack off {o} size {n}",
         "{n} bytes at offset {o} from the frame pointer are read, of which some were never written",
         "write these bytes first, on every path"),
@@ -202,6 +205,9 @@ pub(super) const RULES: [Rule; 99] = [
     rule("write by an atomic operation", "BPF_ATOMIC {w} R{r} {t} is not allowed",
         "r{r} is a {t}, which atomic operations cannot reach",
         "use plain loads and stores; count in a map"),
+    rule("write by an atomic operation", "BPF_XADD stores into R{r} {t} is not allowed",
+        "r{r} is a {t}, which atomic operations cannot reach",
+        "use plain loads and stores; count in a map"),
     rule("bad context offset", "invalid bpf_context access off={o} size={n}",
         "{n} bytes at offset {o} of the context are read, where programs of this type find no field",
         "take offset and size of a field: those of the tracepoint's format file, or of the structure in \
@@ -246,6 +252,9 @@ pub(super) const RULES: [Rule; 99] = [
     rule("map of the wrong type", "expected prog array map for tail call",
         "bpf_tail_call takes a map of type prog_array",
         "define the map so: type prog_array, key 4, value 4"),
+    rule_when(When::AtCall, "map of the wrong type", "kernel subsystem misconfigured verifier",
+        "the function takes maps of another type than this one has; bpf_tail_call takes a prog_array",
+        "use the type that belongs to the function"),
     rule("map without a lock", "map '{m}' has to have BTF in order to use {f}",
         "{f} needs to know where in the value of {m} its structure is, and only BTF of the value tells",
         "define the map in C, with a struct bpf_spin_lock, bpf_timer or the like in the value, and load it with libbpf"),
@@ -261,6 +270,9 @@ pub(super) const RULES: [Rule; 99] = [
         "use another type of program, or another helper; `bpftool feature probe` lists who has which"),
     rule("call that may sleep", "helper call might sleep in a non-sleepable prog",
         "the helper may wait, for a page of user memory as a rule, and programs of this type must not",
+        "use one that does not, bpf_probe_read_user in place of bpf_copy_from_user, or a type that may sleep"),
+    rule("call that may sleep", "sleepable helper {f} in non-sleepable prog",
+        "{f} may wait, for a page of user memory as a rule, and programs of this type must not",
         "use one that does not, bpf_probe_read_user in place of bpf_copy_from_user, or a type that may sleep"),
     rule("unknown function of the kernel", "kernel btf_id {n} is not a function",
         "the call names type {n} of the kernel's BTF, which is no function there",
@@ -293,6 +305,12 @@ pub(super) const RULES: [Rule; 99] = [
         "the function wants something else in r{r} ({e}) than is there ({t})",
         "put into r{r} what the function takes; bpf-helpers(7) lists the arguments"),
     rule("size that is no constant", "R{r} is not a known constant{x}",
+        "the function needs to know the size in r{r} before the program runs, and it can differ",
+        "put a constant there: reserve the most that is needed, or use the function with a dynptr"),
+    rule("size that is no constant", "R{r} is not a const",
+        "the function needs to know the size in r{r} before the program runs, and it can differ",
+        "put a constant there: reserve the most that is needed, or use the function with a dynptr"),
+    rule("size that is no constant", "R{r} unbounded size, use {x}",
         "the function needs to know the size in r{r} before the program runs, and it can differ",
         "put a constant there: reserve the most that is needed, or use the function with a dynptr"),
     rule("zero-sized argument", "R{r} invalid zero-sized read{x}",
@@ -370,4 +388,7 @@ pub(super) const RULES: [Rule; 99] = [
     rule("half a load", "invalid BPF_LD_IMM insn",
         "the second half of a 64-bit load is missing, or has more than its number in it",
         "write both slots; only imm may differ from 0 in the second"),
+    rule("unknown kind of load", "unrecognized bpf_ld_imm64 insn",
+        "this kernel does not know what the 64-bit load is to load: a map, a function or a number",
+        "mend its field src; addresses of functions are known from Linux 5.13 on"),
 ];
