@@ -21,9 +21,8 @@ fn lockdown() -> String {
     modes.split_once('[').unwrap().1.split_once(']').unwrap().0.to_owned()
 }
 
-fn answer(about: &str) -> String {
-    let (answers, _) = check();
-    answers.into_iter().find(|(one, _)| one == about).unwrap().1
+fn answer(about: &str) -> &'static str {
+    &check().0.iter().find(|(one, _)| one == about).unwrap().1
 }
 
 #[test]
@@ -47,7 +46,7 @@ fn lockdown_confidentiality_leaves_the_raw_tracepoints() {
     }
     assert_eq!(lockdown(), "confidentiality");
     exact_without_options();
-    assert_eq!((answer("tracefs"), answer("kernel reads")), ("no".to_owned(), "no".to_owned()));
+    assert_eq!((answer("tracefs"), answer("kernel reads")), ("no", "no"));
     assert_eq!(answer("raw tracepoints"), "yes");
     assert_eq!(check().1, 0);
 
@@ -89,7 +88,7 @@ fn without_tracefs_it_is_mounted_for_rlat_alone() {
     let mounts = || fs::read_to_string("/proc/mounts").unwrap();
     assert!(!mounts().contains("tracefs"), "{}", mounts());
     exact_without_options();
-    assert_eq!((answer("tracefs"), answer("syscall tracepoints")), ("yes".into(), "yes".into()));
+    assert_eq!((answer("tracefs"), answer("syscall tracepoints")), ("yes", "yes"));
     assert!(!mounts().contains("tracefs"), "{}", mounts());
 }
 

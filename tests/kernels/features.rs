@@ -1,5 +1,7 @@
 //! What a kernel is new enough for must be found there.
 
+use std::sync::OnceLock;
+
 use rlat::loader::kernel_version;
 use serde_json::Value;
 
@@ -24,8 +26,13 @@ const SINCE: [(&str, (u32, u32)); 14] = [
     ("missed runs", (6, 7)),
 ];
 
-/// `rlat check`: its questions, its answers, and its exit code.
-pub(crate) fn check() -> (Vec<(String, String)>, i32) {
+/// `rlat check`: its questions, its answers, and its exit code. It is asked once.
+pub(crate) fn check() -> &'static (Vec<(String, String)>, i32) {
+    static FOUND: OnceLock<(Vec<(String, String)>, i32)> = OnceLock::new();
+    FOUND.get_or_init(ask)
+}
+
+fn ask() -> (Vec<(String, String)>, i32) {
     let output = rlat(["check", "--format", "json"]).output().unwrap();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -46,5 +53,5 @@ fn what_the_kernel_is_new_enough_for_is_found() {
         let answer = found(about);
         assert!(kernel < since || answer == Some("yes"), "{about} on {kernel:?}: {answers:?}");
     }
-    assert_eq!(code, 0, "{answers:?}");
+    assert_eq!(*code, 0, "{answers:?}");
 }
