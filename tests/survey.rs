@@ -83,7 +83,7 @@ impl Survey {
 }
 
 fn start_survey(pid: u32) -> Rlat {
-    Rlat::with_open_window(&mut rlat(["survey", "-v", "-d", "0", &pid.to_string()]))
+    Rlat::with_open_window(&mut rlat(["survey", "-d", "0", &pid.to_string()]))
 }
 
 fn finish(ended: &Ended) -> Survey {
@@ -117,25 +117,12 @@ fn wait_for_order(workload: &Workload) {
     });
 }
 
-fn seccomp_filters(pid: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let count = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
-    count.unwrap().trim().parse().unwrap()
-}
-
 /// A survey of one order. From Linux 7.2 on, whoever competes for a CPU can make the kernel skip a program, as
 /// docs/kernels.md tells: then once more.
 fn undisturbed() -> (Workload, Survey) {
     for _ in 0..5 {
         let mut workload = known_calls(300, 1);
-        // Without -v, for an emulated kernel takes seconds to write the verifier's log. When its window is open,
-        // rlat gives itself a seccomp filter.
-        let rlat = Rlat::spawn(
-            rlat(["survey", "-d", "0", &workload.pid.to_string()]).stdout(Stdio::piped()),
-        );
-        until("the window is open", || {
-            (seccomp_filters(rlat.pid()) > seccomp_filters(std::process::id())).then_some(())
-        });
+        let rlat = start_survey(workload.pid);
         workload.carry_out();
         wait_for_order(&workload);
         rlat.send(Signal::SIGINT);

@@ -53,14 +53,8 @@ impl Rlat {
 
     /// Runs a command that becomes rlat, and returns when its window is open.
     pub(crate) fn with_open_window(command: &mut Command) -> Self {
-        let is_survey = command.get_args().any(|arg| arg == "survey");
         let mut rlat = Self::spawn(command.stdout(Stdio::piped()));
-        if is_survey {
-            // With -v it says so; it has no line `ready`.
-            rlat.said("the window opened");
-        } else {
-            rlat.wait_for_window();
-        }
+        rlat.wait_for_window();
         rlat
     }
 
